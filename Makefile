@@ -1,0 +1,35 @@
+# The two commands of the README are `make demo` and `make test`; both install what they need into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint docs bench clean
+
+demo: .venv/report
+	$(BIN)/invariance compare
+
+test: .venv/dev lint
+	$(BIN)/pytest -n 2
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/docs
+	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+
+bench: .venv/report
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/environments.py
+	$(BIN)/python benchmarks/evaluation.py
+
+# One stamp an extra: `.venv/dev` is the environment with the extra `dev` installed.
+.venv/%: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf .venv docs/_build

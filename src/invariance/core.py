@@ -1,0 +1,204 @@
+r"""Environments, the mechanism that makes them, and the batch with its two averages.
+
+Every invariance penalty is a function of averages over environments (`docs/architecture.md`), so a
+:class:`Batch` keeps the samples of all environments in one tensor, environment after environment, and offers
+two primitives: :meth:`Batch.mean` and :meth:`Batch.outer_mean`. No method loops over environments.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from invariance.errors import BadValue
+from invariance.families import Family
+
+
+def generator(seed: int, *purpose: str | int) -> torch.Generator:
+    """Random numbers as a function of a seed and what they are for, so that nothing has to be remembered.
+
+    Two purposes never share a stream, and a run that resumes at step t draws what it would have drawn.
+    """
+    digest = hashlib.blake2b(repr((seed, *purpose)).encode(), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n]."""
+
+    name: str
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise BadValue(f"environment {self.name!r}: {len(self.x)} inputs but {len(self.y)} targets")
+        if len(self.y) == 0:
+            raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
+        if not torch.isfinite(self.x).all():
+            raise BadValue(
+                f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows"
+            )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    r"""Environments that differ in one number β: how often a spurious bit disagrees with the label.
+
+        y = t ⊕ Bernoulli(α),   s = y ⊕ Bernoulli(β),   x = ``inputs[s]``
+
+    ``inputs`` holds every sample twice, as it looks with the spurious bit 0 and with 1; ``t`` the clean labels.
+    """
+
+    inputs: tuple[Tensor, Tensor]
+    t: Tensor
+    alpha: float
+    betas: tuple[float, ...] = tuple(round(0.05 * i, 2) for i in range(1, 20))
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def take(self, rows: Tensor) -> "Mechanism":
+        """The same mechanism over some of the samples."""
+        off, on = self.inputs
+        return replace(self, inputs=(off[rows], on[rows]), t=self.t[rows])
+
+    def environment(self, beta: float, generator: torch.Generator) -> Environment:
+        """Draw label noise and spurious bits once for every sample."""
+        y = self.t ^ (torch.rand(len(self), generator=generator) < self.alpha)
+        s = y ^ (torch.rand(len(self), generator=generator) < beta)
+        off, on = self.inputs
+        shape = (-1, *[1] * (off.ndim - 1))
+        return Environment(f"β={beta:g}", torch.where(s.view(shape), on, off), y.to(off.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """Where to train, where to select, where to test.
+
+    ``validation`` holds other samples of the training environments. Tests are either the ``test`` environments
+    or, where a ``mechanism`` is given, every β of it.
+    """
+
+    family: Family
+    train: tuple[Environment, ...]
+    validation: tuple[Environment, ...] = ()
+    test: tuple[Environment, ...] = ()
+    mechanism: Mechanism | None = None
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise BadValue("a benchmark needs at least one training environment; got none")
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.train[0].x.shape[1:])
+
+    def holding_out(self, name: str) -> "Benchmark":
+        """The benchmark without one training environment, on whose samples models are then selected."""
+        rest = tuple(e for e in self.train if e.name != name)
+        if len(rest) < 2:
+            raise BadValue(
+                f"leaving out {name!r} leaves {len(rest)} training environment; leave-one-environment-out "
+                "needs at least three: add environments or select by 'training-domain'"
+            )
+        kept = tuple(e for e in (self.validation or self.train) if e.name == name)
+        return replace(self, train=rest, validation=kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another."""
+
+    x: Tensor
+    y: Tensor
+    counts: tuple[int, ...]
+    family: Family
+
+    @classmethod
+    def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
+        """All samples of some environments, targets checked."""
+        if len({e.name for e in environments}) < len(environments):
+            raise BadValue(
+                f"environments need different names; got {', '.join(e.name for e in environments)}"
+            )
+        y = [family.check(e.y, f"environment {e.name!r}") for e in environments]
+        counts = tuple(len(e) for e in environments)
+        return cls(torch.cat([e.x for e in environments]), torch.cat(y), counts, family)
+
+    @property
+    def environments(self) -> int:
+        """E."""
+        return len(self.counts)
+
+    @cached_property
+    def rows_each(self) -> int | None:
+        """How many rows every environment has, or None where they differ."""
+        return self.counts[0] if len(set(self.counts)) == 1 else None
+
+    @cached_property
+    def environment(self) -> Tensor:
+        """The environment of each row, [n]."""
+        counts = torch.tensor(self.counts, device=self.y.device)
+        return torch.repeat_interleave(torch.arange(self.environments, device=self.y.device), counts)
+
+    def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
+        """A smaller batch; ``rows`` are sorted by environment."""
+        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family)
+
+    def only(self, e: int) -> "Batch":
+        """The rows of environment ``e``."""
+        rows = self.rows(e)
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family)
+
+    def rows(self, e: int) -> slice:
+        """Where environment ``e`` lies."""
+        start = sum(self.counts[:e])
+        return slice(start, start + self.counts[e])
+
+    def halves(self, *values: Tensor) -> tuple[tuple["Batch", tuple[Tensor, ...]], ...]:
+        """Even and odd rows of every environment, as two batches, with ``values`` [n, …] split alike."""
+        if min(self.counts) < 2:
+            raise BadValue("the split estimator needs at least two samples of every environment in a batch")
+        position = torch.cat([torch.arange(n, device=self.y.device) for n in self.counts])
+        parts = []
+        for parity in (0, 1):
+            rows = (position % 2 == parity).nonzero().squeeze(1)
+            counts = tuple((n + 1 - parity) // 2 for n in self.counts)
+            parts.append((self.take(rows, counts), tuple(v.index_select(0, rows) for v in values)))
+        return tuple(parts)
+
+    def mean(self, v: Tensor) -> Tensor:
+        """Average over the rows of each environment: [n, …] → [E, …]."""
+        if self.rows_each:
+            return v.unflatten(0, (self.environments, self.rows_each)).mean(1)
+        total = v.new_zeros(self.environments, *v.shape[1:]).index_add(0, self.environment, v)
+        sizes = torch.tensor(self.counts, dtype=v.dtype, device=v.device)
+        return total / sizes.view(-1, *[1] * (v.ndim - 1))
+
+    def outer_mean(self, a: Tensor, b: Tensor) -> Tensor:
+        """Average of a ⊗ b over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
+        if self.rows_each:
+            each = (self.environments, self.rows_each)
+            return a.unflatten(0, each).mT @ b.unflatten(0, each) / self.rows_each
+        return torch.stack([self.mean(column.unsqueeze(1) * b) for column in a.unbind(1)], dim=1)
+
+    def loss(self, f: Tensor) -> Tensor:
+        """Loss of each row, [n]."""
+        return self.family.loss(f, self.y)
+
+    def residual(self, f: Tensor) -> Tensor:
+        """r = mean(f) − y of each row, [n, K]."""
+        return self.family.residual(f, self.y)
+
+    def risks(self, f: Tensor) -> Tensor:
+        """R^e, the mean loss in each environment, [E]."""
+        return self.mean(self.loss(f))

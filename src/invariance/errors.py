@@ -1,0 +1,51 @@
+"""Everything the package raises on purpose. Each message is one line: what was got, what was wanted, what to do.
+
+InvarianceError
+├── UnknownName      a method, data set, recipe or field that does not exist (says what was probably meant)
+├── BadValue         a value or an input that cannot be used
+├── DataError        a data file that is missing, corrupt or cannot be fetched
+└── Diverged         training left the finite numbers
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from pydantic import ValidationError
+
+
+class InvarianceError(Exception):
+    """Base of all errors of this package; the command line prints it as one line."""
+
+
+class UnknownName(InvarianceError, KeyError):
+    """A name that is not in the list of names it must come from."""
+
+    def __init__(self, kind: str, got: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        close = get_close_matches(got.lower().replace("_", "-"), names, n=1, cutoff=0.5)
+        close = close or get_close_matches(got.lower(), names, n=1, cutoff=0.5)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
+        super().__init__(f"no {kind} is called {got!r}. {hint}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BadValue(InvarianceError, ValueError):
+    """A value that was understood and cannot be used."""
+
+    @classmethod
+    def of(cls, error: ValidationError, what: str) -> "BadValue":
+        """Turn pydantic's many lines into one."""
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        return cls(f"{what}: {field or 'value'} = {first['input']!r} cannot be used: {message}")
+
+
+class DataError(InvarianceError):
+    """Data that is not there, or not what it should be."""
+
+
+class Diverged(InvarianceError):
+    """Training produced a number that is not finite."""

@@ -1,0 +1,29 @@
+"""The two-layer ReLU network of the Colored-MNIST literature."""
+
+import math
+from typing import final
+
+import torch
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass
+from torch import nn
+
+from invariance.models.base import Architecture, Model, linear
+from invariance.schedules import STRICT
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class MLP(Architecture):
+    """``depth`` hidden layers of ``width`` ReLU units as features, a linear head on top."""
+
+    width: PositiveInt = 390
+    depth: PositiveInt = 2
+
+    def build(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
+        layers: list[nn.Module] = [nn.Flatten()]
+        size = math.prod(input_shape)
+        for _ in range(self.depth):
+            layers += [linear(size, self.width, generator), nn.ReLU()]
+            size = self.width
+        return Model(nn.Sequential(*layers), linear(size, outputs, generator))

@@ -1,0 +1,153 @@
+r"""What a method minimises, and who moves.
+
+A training step is a sequence of *moves*. A :class:`Move` says: these players go down on this loss. Recipes see
+only moves, whose loss they may evaluate as often as they like, so every recipe runs every method.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass as record
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from invariance.core import Batch
+from invariance.models.base import Model
+from invariance.schedules import STRICT, Clock
+
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Estimator = Literal["squared", "split"]
+
+
+@record(frozen=True, eq=False)
+class Player:
+    """Parameters that move together: at ``rate`` times the learning rate, with l2 or without."""
+
+    name: str
+    parameters: tuple[nn.Parameter, ...]
+    rate: float = 1.0
+    l2: bool = True
+
+
+@record(frozen=True, eq=False)
+class Move:
+    """The named players (all, if none is named) go down on ``loss`` + ``l2``·‖parameters‖²."""
+
+    loss: Callable[[], Tensor]
+    l2: float = 0.0
+    players: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, config=STRICT)
+class Objective(ABC):
+    """A method. Its fields are its hyper-parameters; what it must remember lives in the model."""
+
+    title: ClassVar[str]
+    formula: ClassVar[str]
+    citation: ClassVar[str]
+    differs: ClassVar[tuple[str, ...]] = ()
+    """Numbered differences from the method's paper or its authors' code."""
+    preferences: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    """What the method's authors change in a recipe, by the recipe's name."""
+    needs_environments: ClassVar[int] = 2
+    oracle: ClassVar[bool] = False
+    """Whether the method is given inputs without their spurious part."""
+
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
+        """Give the model what the method needs: masks, heads, memory."""
+        return model
+
+    def players(self, model: Model) -> tuple[Player, ...]:
+        """Who may move."""
+        return (Player("model", tuple(model.parameters())),)
+
+    @abstractmethod
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
+        """The moves of one step, in order; code after a ``yield`` runs when that move has been made."""
+
+    def done(self, model: Model, batch: Batch, clock: Clock) -> bool:  # noqa: ARG002
+        """Whether to stop here, before the recipe's last update."""
+        return False
+
+
+@dataclass(frozen=True, config=STRICT)
+class Annealed(Objective):
+    r"""(R + γ_t P + l2·‖parameters‖²) / divisor_t,  R and P averaged over environments.
+
+    ``gamma`` is the penalty's weight γ after the switch, ``gamma_before`` its weight before. ``divide_by`` says
+    what the whole sum is divided by, so that its gradients keep one size. ``reduction`` says whether
+    environments are averaged or added.
+    """
+
+    gamma: NonNegative = 1e6
+    gamma_before: NonNegative = 1.0
+    divide_by: Literal["gamma", "1+gamma", "nothing"] = "gamma"
+    l2: NonNegative = 1.10794568e-3
+    reduction: Literal["mean", "sum"] = "mean"
+
+    def gamma_at(self, clock: Clock) -> float:
+        """γ_t."""
+        return self.gamma if clock.annealed else self.gamma_before
+
+    def divisor(self, clock: Clock) -> float:
+        """What the objective is divided by at this moment."""
+        gamma = self.gamma_at(clock)
+        return {"gamma": max(gamma, 1.0), "1+gamma": 1.0 + gamma, "nothing": 1.0}[self.divide_by]
+
+    def combine(self, risks: Tensor, penalty: Callable[[], Tensor], clock: Clock) -> Tensor:
+        """(R + γ_t P) / divisor_t; a penalty without weight is not computed."""
+        gamma = self.gamma_at(clock)
+        risk = self.reduce(risks)
+        return (risk + gamma * penalty() if gamma else risk) / self.divisor(clock)
+
+    def reduce(self, v: Tensor) -> Tensor:
+        """One number from one number an environment."""
+        return v.mean() if self.reduction == "mean" else v.sum()
+
+
+@dataclass(frozen=True, config=STRICT)
+class Penalised(Annealed):
+    """One move: the whole model goes down on risk and penalty."""
+
+    @abstractmethod
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
+        """P, from features ``z`` and outputs ``f`` of the batch."""
+
+    def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:  # noqa: B027
+        """Draw what stays the same however often the loss is evaluated in this step."""
+
+    def after(self, model: Model, clock: Clock) -> None:  # noqa: B027
+        """Put away what the step found, or put right what it left."""
+
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
+        """One move."""
+
+        def loss() -> Tensor:
+            z = model.represent(batch.x)
+            f = model.head(z)
+            return self.combine(batch.risks(f), lambda: self.penalty(batch, model, z, f), clock)
+
+        self.before(model, clock, generator)
+        yield Move(loss, self.l2 / self.divisor(clock))
+        self.after(model, clock)
+
+
+def product(
+    estimator: Estimator,
+    batch: Batch,
+    gradient: Callable[[Batch, Tensor, Tensor], Tensor],
+    z: Tensor,
+    f: Tensor,
+) -> Tensor:
+    r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …].
+
+    ``squared`` is ‖ĝ_e‖²: biased upwards by Var/n. ``split`` is ĝ_e'·ĝ_e'' of the even and the odd rows:
+    unbiased, noisier, and possibly negative.
+    """
+    if estimator == "squared":
+        return gradient(batch, z, f).square().flatten(1).sum(1)
+    (even, at_even), (odd, at_odd) = batch.halves(z, f)
+    return (gradient(even, *at_even) * gradient(odd, *at_odd)).flatten(1).sum(1)

@@ -1,0 +1,63 @@
+"""Fishr: equal gradient variances in every environment."""
+
+from typing import Annotated, ClassVar, Literal, final
+
+import torch
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core import Batch
+from invariance.models.base import Model
+from invariance.objectives.base import Penalised
+from invariance.objectives.heads import gradient_variances
+from invariance.schedules import STRICT, Clock
+
+
+def variance_spread(v: Tensor) -> Tensor:
+    """‖v_e − mean_e v_e‖² of each environment, [E]."""
+    return (v - v.mean(0)).square().sum(1)
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Fishr(Penalised):
+    r"""min  mean_e R^e + γ mean_e ‖v_e − v̄‖²,   v_e = Var_{i∈e}[r_i ⊗ [z_i, 1]]
+
+    v_e is the variance of the head's gradient over the samples of e, coordinate by coordinate.
+
+    ``ema`` keeps a moving average of v_e over the steps (0: none). As in the DomainBed version it is divided by
+    1 − ema, so that the gradient through the current batch does not depend on it.
+    """
+
+    title: ClassVar[str] = "Fishr"
+    formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖v_e − mean_e v_e‖² ],  v_e = Var_{i∈e}[∇_w ℓ_i]"
+    citation: ClassVar[str] = (
+        "Rame et al., Fishr: invariant gradient variances for out-of-distribution generalization, ICML 2022"
+    )
+    differs: ClassVar[tuple[str, ...]] = (
+        "Environments are averaged, not added (reduction='sum' adds them).",
+        "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",
+    )
+
+    coordinates: Literal["sum", "mean"] = "sum"
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
+        size = sum(p.numel() for p in model.head.parameters())
+        if self.ema:
+            model.memory.register_buffer("average", torch.zeros(environments, size))
+            model.memory.register_buffer("current", torch.zeros(environments, size), persistent=False)
+        return model
+
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
+        v = gradient_variances(batch, model.head, z, f)
+        if self.ema:
+            model.memory.get_buffer("current").copy_(v.detach())
+            v = v + self.ema / (1 - self.ema) * model.memory.get_buffer("average")
+        spread = variance_spread(v)
+        return self.reduce(spread if self.coordinates == "sum" else spread / v.shape[1])
+
+    def after(self, model: Model, clock: Clock) -> None:
+        if self.ema and self.gamma_at(clock):
+            model.memory.get_buffer("average").lerp_(model.memory.get_buffer("current"), 1 - self.ema)

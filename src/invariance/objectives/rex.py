@@ -1,0 +1,30 @@
+"""V-REx: equal risks in every environment."""
+
+from typing import ClassVar, final
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core import Batch
+from invariance.models.base import Model
+from invariance.objectives.base import Penalised
+from invariance.schedules import STRICT
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class REx(Penalised):
+    r"""min  mean_e R^e + γ Var_e[R^e],   Var the population variance over environments"""
+
+    title: ClassVar[str] = "REx"
+    formula: ClassVar[str] = "min_{w,θ} mean_e R^e + γ Var_e[R^e]"
+    citation: ClassVar[str] = (
+        "Krueger et al., Out-of-distribution generalization via risk extrapolation, ICML 2021"
+    )
+    differs: ClassVar[tuple[str, ...]] = (
+        "Risks are averaged, not added (reduction='sum' adds them).",
+        "With two environments the variance is a quarter of the authors' (R¹ − R²)².",
+    )
+
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:  # noqa: ARG002
+        return batch.risks(f).var(correction=0)

@@ -1,0 +1,58 @@
+"""Recipes with a name. Each is a change to the full-batch recipe, and changes combine: ``small-batch+sam``."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from invariance.errors import BadValue, UnknownName
+from invariance.recipes.recipe import Recipe
+
+
+class Preset(NamedTuple):
+    """What a named recipe changes, and why."""
+
+    about: str
+    changes: Mapping[str, Any]
+
+
+PRESETS: dict[str, Preset] = {
+    "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}),
+    "small-batch": Preset(
+        "batches of 1024 for 200 epochs, the ICLR 2023 paper's proposal",
+        {"batch_size": 1024, "epochs": 200, "lr": 1e-3, "warmup": 0.25},
+    ),
+    "lsgd": Preset(
+        "large-batch SGD rules: ten times the rate, ramped up (Goyal et al. 2017)",
+        {"lr": 4.9e-3, "schedule": {"kind": "ramp"}},
+    ),
+    "lalr": Preset("layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1}),
+    "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
+    "short": Preset(
+        "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
+        {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"},
+    ),
+}
+
+
+def recipe(
+    name: str,
+    preferences: Mapping[str, Mapping[str, object]] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """The recipe called ``name``, or several joined by ``+``, later ones winning.
+
+    ``preferences`` are what a method's authors change in a recipe of that name; ``changes`` win over all.
+    """
+    fields: dict[str, Any] = {}
+    for part in dict.fromkeys(["full-batch", *name.split("+")]):
+        if part not in PRESETS:
+            raise UnknownName("recipe", part, PRESETS)
+        fields |= PRESETS[part].changes | (preferences or {}).get(part, {})
+    fields |= changes or {}
+    if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
+        raise UnknownName("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)
+    try:
+        return TypeAdapter(Recipe).validate_python(fields)
+    except ValidationError as error:
+        raise BadValue.of(error, f"recipe {name!r}") from None

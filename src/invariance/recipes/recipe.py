@@ -1,0 +1,36 @@
+"""How an objective is minimised, whatever it is: batches, rate, gradient, step."""
+
+from typing import Annotated, final
+
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
+from pydantic.dataclasses import dataclass
+
+from invariance.recipes.gradient import AnyGradient, Plain
+from invariance.recipes.step import Adam, AnyStep
+from invariance.schedules import STRICT, AnySchedule, Constant, Share
+
+
+def _named(value: object) -> object:
+    """``"sam"`` is short for ``{"kind": "sam"}``."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Recipe:
+    """Independent slots; any combination runs every method.
+
+    ``batch_size`` counts all environments together, equal shares of each; None is everything at once.
+    ``warmup`` is the share of the updates before the penalty sets in, ``reset`` starts a fresh optimiser there.
+    ``average`` is the share of the run, at its end, over which weights are averaged.
+    """
+
+    batch_size: PositiveInt | None = None
+    epochs: PositiveInt = 500
+    lr: PositiveFloat = 4.898536566546834e-4
+    schedule: Annotated[AnySchedule, BeforeValidator(_named)] = Field(default_factory=Constant)
+    warmup: Share = 0.38
+    gradient: Annotated[AnyGradient, BeforeValidator(_named)] = Field(default_factory=Plain)
+    step: Annotated[AnyStep, BeforeValidator(_named)] = Field(default_factory=Adam)
+    reset: bool = False
+    average: Share = 0.0

@@ -1,0 +1,203 @@
+"""The only training loop: a generator of snapshots, with everything else hung on its outside."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
+
+from invariance.core import Batch, Environment, generator
+from invariance.errors import BadValue, Diverged
+from invariance.families import Family
+from invariance.models.base import Model
+from invariance.objectives.base import Move, Objective, Player
+from invariance.recipes.recipe import Recipe
+from invariance.schedules import Clock
+
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A moment of a run: ``step`` updates are done of ``steps``; ``model`` is what would be used now."""
+
+    step: int
+    steps: int
+    loss: float
+    model: Model
+    training: "Training" = field(repr=False)
+
+    def state(self) -> State:
+        """Everything needed to go on from here, bit by bit, as named tensors."""
+        return self.training.state()
+
+
+def train(
+    model: Model,
+    objective: Objective,
+    environments: Sequence[Environment],
+    recipe: Recipe,
+    *,
+    family: Family,
+    seed: int = 0,
+    snapshots: int = 10,
+    state: Mapping[str, Tensor] | None = None,
+) -> Iterator[Snapshot]:
+    """Train ``model`` and yield about ``snapshots`` evenly spaced moments, the last one always.
+
+    ``model`` is changed in place. ``state`` resumes a run of the same arguments where it stood.
+    """
+    if len(environments) < objective.needs_environments:
+        raise BadValue(
+            f"{objective.title} got {len(environments)} training environment and needs at least "
+            f"{objective.needs_environments}: with one there is nothing to be invariant across"
+        )
+    training = Training(model, objective, environments, recipe, family, seed)
+    if state is not None:
+        training.load(state)
+    every = max(1, training.steps // snapshots)
+    while training.step < training.steps:
+        finished = training.advance()
+        if finished or training.step % every == 0 or training.step == training.steps:
+            yield training.snapshot()
+        if finished:
+            return
+
+
+class Order:
+    """Which rows make up batch t: equal counts of every environment, reshuffled whenever one is used up.
+
+    A function of the seed, the environments' names and t alone, so there is nothing to save.
+    """
+
+    def __init__(self, names: Sequence[str], counts: Sequence[int], batch_size: int, seed: int) -> None:
+        self.names, self.sizes, self.seed = names, counts, seed
+        self.each = max(1, batch_size // len(counts))
+        self.counts = (self.each,) * len(counts)
+        self.starts = [sum(counts[:e]) for e in range(len(counts))]
+        self.shuffles: list[tuple[int, Tensor]] = [(-1, torch.empty(0))] * len(counts)
+
+    def rows(self, t: int) -> Tensor:
+        """Row numbers of batch ``t``, sorted by environment."""
+        return torch.cat([part for e in range(len(self.sizes)) for part in self._of(e, t * self.each)])
+
+    def _of(self, e: int, start: int) -> Iterator[Tensor]:
+        end = start + self.each
+        while start < end:
+            epoch, offset = divmod(start, self.sizes[e])
+            part = self._shuffle(e, epoch)[offset : offset + end - start]
+            yield part
+            start += len(part)
+
+    def _shuffle(self, e: int, epoch: int) -> Tensor:
+        if self.shuffles[e][0] != epoch:
+            order = torch.randperm(
+                self.sizes[e], generator=generator(self.seed, "order", self.names[e], epoch)
+            )
+            self.shuffles[e] = (epoch, order + self.starts[e])
+        return self.shuffles[e][1]
+
+
+class Training:
+    """The state of a run and its one step; use it through :func:`train`.
+
+    Environments are taken in the order of their names, so that the order they are given in does not matter.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        environments: Sequence[Environment],
+        recipe: Recipe,
+        family: Family,
+        seed: int,
+    ) -> None:
+        environments = sorted(environments, key=lambda e: e.name)
+        self.objective, self.recipe, self.seed = objective, recipe, seed
+        self.data = Batch.of(environments, family)
+        rows = len(self.data.y)
+        names = [e.name for e in environments]
+        self.order = Order(names, self.data.counts, recipe.batch_size or rows, seed)
+        per_epoch = math.ceil(rows / min(rows, recipe.batch_size or rows))
+        self.steps = recipe.epochs * per_epoch
+        self.switch = round(recipe.warmup * self.steps)
+        self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
+        self.players = {player.name: player for player in objective.players(self.model)}
+        self.optimiser = self._fresh_optimiser()
+        self.averaged: AveragedModel | None = None
+        self.step, self.loss = 0, math.nan
+
+    def _fresh_optimiser(self) -> torch.optim.Optimizer:
+        return self.recipe.step.build({"params": list(p.parameters)} for p in self.players.values())
+
+    def advance(self) -> bool:
+        """One update; True if the objective wants to stop."""
+        clock = Clock(self.step, self.steps, self.switch)
+        batch = self._batch()
+        if self.recipe.reset and self.step == self.switch:
+            self.optimiser = self._fresh_optimiser()
+        with torch.random.fork_rng(devices=[]):
+            noise = generator(self.seed, "noise", self.step)
+            torch.default_generator.manual_seed(noise.initial_seed())  # for dropout inside a user's module
+            for move in self.objective.moves(self.model, batch, clock, noise):
+                self._make(move, clock)
+        self.step += 1
+        if self.step > (1 - self.recipe.average) * self.steps:
+            self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
+            self.averaged.update_parameters(self.model)
+        return self.objective.done(self.model, batch, clock)
+
+    def _batch(self) -> Batch:
+        if self.recipe.batch_size is None:
+            return self.data
+        return self.data.take(self.order.rows(self.step), self.order.counts)
+
+    def _make(self, move: Move, clock: Clock) -> None:
+        self.optimiser.zero_grad()
+        moving = [self.players[name] for name in move.players or self.players]
+        for player, group in zip(self.players.values(), self.optimiser.param_groups, strict=True):
+            group["lr"] = self.recipe.lr * self.recipe.schedule(clock) * player.rate
+            group["weight_decay"] = 2 * move.l2 if player.l2 else 0.0
+        self.loss = float(self.recipe.gradient(move.loss, _trainable(moving)))
+        if not math.isfinite(self.loss):
+            raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
+        self.optimiser.step()
+
+    def snapshot(self) -> Snapshot:
+        """The present moment."""
+        model = self.averaged.module if self.averaged else self.model
+        return Snapshot(self.step, self.steps, self.loss, model, self)
+
+    def state(self) -> State:
+        """Model, averaged model, optimiser and step as named tensors."""
+        named: State = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        if self.averaged:
+            named |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
+        for i, slots in self.optimiser.state_dict()["state"].items():
+            named |= {f"optimiser.{i}.{k}": v for k, v in slots.items()}
+        return {k: v.detach().clone() for k, v in named.items()} | {"step": torch.tensor(self.step)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what :meth:`state` gave."""
+        self.step = int(state["step"])
+        self.model.load_state_dict(_part(state, "model."))
+        if averaged := _part(state, "averaged."):
+            self.averaged = AveragedModel(self.model, use_buffers=False)
+            self.averaged.load_state_dict(averaged)
+        slots: dict[int, dict[str, Tensor]] = {}
+        for key, value in _part(state, "optimiser.").items():
+            index, name = key.split(".", 1)
+            slots.setdefault(int(index), {})[name] = value.clone()
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
+
+
+def _trainable(players: Sequence[Player]) -> list[torch.nn.Parameter]:
+    return [p for player in players for p in player.parameters if p.requires_grad]
+
+
+def _part(state: Mapping[str, Tensor], prefix: str) -> State:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
