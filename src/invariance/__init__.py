@@ -1,1 +1,3 @@
+"""Models that do not lean on what changes between environments."""
+
 __version__ = "0.1.0"

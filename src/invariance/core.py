@@ -13,16 +13,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from invariance.errors import BadValue
+from invariance.errors import BadValue, UnknownName
 from invariance.families import Family
 
 
-def generator(seed: int, *purpose: str | int) -> torch.Generator:
+def generator(seed: int, *purpose: str | float) -> torch.Generator:
     """Random numbers as a function of a seed and what they are for, so that nothing has to be remembered.
 
     Two purposes never share a stream, and a run that resumes at step t draws what it would have drawn.
     """
-    digest = hashlib.blake2b(repr((seed, *purpose)).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(repr((int(seed), *purpose)).encode(), digest_size=8).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
 
 
@@ -40,9 +40,7 @@ class Environment:
         if len(self.y) == 0:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
         if not torch.isfinite(self.x).all():
-            raise BadValue(
-                f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows"
-            )
+            raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -104,6 +102,8 @@ class Benchmark:
 
     def holding_out(self, name: str) -> "Benchmark":
         """The benchmark without one training environment, on whose samples models are then selected."""
+        if name not in (names := [e.name for e in self.train]):
+            raise UnknownName("training environment", name, names)
         rest = tuple(e for e in self.train if e.name != name)
         if len(rest) < 2:
             raise BadValue(
@@ -127,9 +127,7 @@ class Batch:
     def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
         """All samples of some environments, targets checked."""
         if len({e.name for e in environments}) < len(environments):
-            raise BadValue(
-                f"environments need different names; got {', '.join(e.name for e in environments)}"
-            )
+            raise BadValue(f"environments need different names; got {', '.join(e.name for e in environments)}")
         y = [family.check(e.y, f"environment {e.name!r}") for e in environments]
         counts = tuple(len(e) for e in environments)
         return cls(torch.cat([e.x for e in environments]), torch.cat(y), counts, family)
@@ -196,7 +194,7 @@ class Batch:
         return self.family.loss(f, self.y)
 
     def residual(self, f: Tensor) -> Tensor:
-        """r = mean(f) − y of each row, [n, K]."""
+        """R = mean(f) − y of each row, [n, K]."""
         return self.family.residual(f, self.y)
 
     def risks(self, f: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class Family(ABC):
 
     @abstractmethod
     def residual(self, f: Tensor, y: Tensor) -> Tensor:
-        """r = mean(f) − y, the derivative of the loss by f, [..., n, K]."""
+        """R = mean(f) − y, the derivative of the loss by f, [..., n, K]."""
 
     @abstractmethod
     def predict(self, f: Tensor) -> Tensor:
@@ -43,6 +43,10 @@ class Family(ABC):
     @abstractmethod
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         """How good each prediction is, higher is better: 1 or 0 for classes, −(f − y)² for numbers; [..., n]."""
+
+    @abstractmethod
+    def spread(self, f: Tensor, y: Tensor) -> float:
+        """How far predictions are from constant: 1 less the share of the commonest class, or std(f) / std(y)."""
 
 
 @final
@@ -70,6 +74,9 @@ class Bernoulli(Family):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return (self.predict(f) == y).to(f.dtype)
 
+    def spread(self, f: Tensor, y: Tensor) -> float:
+        return _rest(self.predict(f))
+
 
 @final
 @dataclass(frozen=True)
@@ -96,6 +103,9 @@ class Categorical(Family):
 
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return (self.predict(f) == y).to(f.dtype)
+
+    def spread(self, f: Tensor, y: Tensor) -> float:
+        return _rest(self.predict(f))
 
 
 @final
@@ -125,10 +135,19 @@ class Gaussian(Family):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return -(f.squeeze(-1) - y).square()
 
+    def spread(self, f: Tensor, y: Tensor) -> float:
+        return float(f.std() / y.std().clamp(min=1e-12))
+
 
 def _classes(y: Tensor, classes: int, where: str) -> Tensor:
+    y = y.to(torch.uint8) if y.dtype == torch.bool else y
     outside = (y < 0) | (y >= classes) | (y != y.round())
     if outside.any():
         got = y[outside][0].item()
         raise BadValue(f"{where}: label {got:g} is outside the classes 0 to {classes - 1}; relabel the data")
     return y
+
+
+def _rest(predictions: Tensor) -> float:
+    counts = predictions.unique(return_counts=True)[1]
+    return float(1 - counts.max() / counts.sum())

@@ -3,11 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Annotated, Literal, NamedTuple, final
 
-from pydantic import ConfigDict, Discriminator, Field
+from pydantic import Discriminator
 from pydantic.dataclasses import dataclass
 
-STRICT = ConfigDict(extra="forbid")
-Share = Annotated[float, Field(ge=0, le=1)]
+from invariance.values import STRICT, Share
 
 
 class Clock(NamedTuple):
@@ -44,7 +43,7 @@ class Constant(Schedule):
 
     kind: Literal["constant"] = "constant"
 
-    def __call__(self, clock: Clock) -> float:  # noqa: ARG002
+    def __call__(self, clock: Clock) -> float:
         return 1.0
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -45,9 +46,10 @@ def train(
     snapshots: int = 10,
     state: Mapping[str, Tensor] | None = None,
 ) -> Iterator[Snapshot]:
-    """Train ``model`` and yield about ``snapshots`` evenly spaced moments, the last one always.
+    """Train ``model`` and yield ``snapshots`` evenly spaced moments, the last one always.
 
-    ``model`` is changed in place. ``state`` resumes a run of the same arguments where it stood.
+    ``model`` is changed in place, so a snapshot holds until the next one is asked for. ``state`` resumes a run of
+    the same arguments where it stood.
     """
     if len(environments) < objective.needs_environments:
         raise BadValue(
@@ -57,13 +59,13 @@ def train(
     training = Training(model, objective, environments, recipe, family, seed)
     if state is not None:
         training.load(state)
-    every = max(1, training.steps // snapshots)
-    while training.step < training.steps:
-        finished = training.advance()
-        if finished or training.step % every == 0 or training.step == training.steps:
+    every = math.ceil(training.steps / max(1, snapshots))
+    if training.finished:
+        yield training.snapshot()
+    while not training.finished:
+        training.advance()
+        if training.finished or training.step % every == 0:
             yield training.snapshot()
-        if finished:
-            return
 
 
 class Order:
@@ -74,7 +76,7 @@ class Order:
 
     def __init__(self, names: Sequence[str], counts: Sequence[int], batch_size: int, seed: int) -> None:
         self.names, self.sizes, self.seed = names, counts, seed
-        self.each = max(1, batch_size // len(counts))
+        self.each = max(1, min(batch_size, sum(counts)) // len(counts))
         self.counts = (self.each,) * len(counts)
         self.starts = [sum(counts[:e]) for e in range(len(counts))]
         self.shuffles: list[tuple[int, Tensor]] = [(-1, torch.empty(0))] * len(counts)
@@ -93,9 +95,7 @@ class Order:
 
     def _shuffle(self, e: int, epoch: int) -> Tensor:
         if self.shuffles[e][0] != epoch:
-            order = torch.randperm(
-                self.sizes[e], generator=generator(self.seed, "order", self.names[e], epoch)
-            )
+            order = torch.randperm(self.sizes[e], generator=generator(self.seed, "order", self.names[e], epoch))
             self.shuffles[e] = (epoch, order + self.starts[e])
         return self.shuffles[e][1]
 
@@ -126,15 +126,22 @@ class Training:
         self.switch = round(recipe.warmup * self.steps)
         self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
         self.players = {player.name: player for player in objective.players(self.model)}
+        if not all(player.parameters for player in self.players.values()):
+            raise BadValue(f"{objective.title} has a part of the model without parameters to train")
         self.optimiser = self._fresh_optimiser()
         self.averaged: AveragedModel | None = None
-        self.step, self.loss = 0, math.nan
+        self.step, self.loss, self.stopped = 0, math.nan, False
 
     def _fresh_optimiser(self) -> torch.optim.Optimizer:
         return self.recipe.step.build({"params": list(p.parameters)} for p in self.players.values())
 
-    def advance(self) -> bool:
-        """One update; True if the objective wants to stop."""
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.stopped or self.step >= self.steps
+
+    def advance(self) -> None:
+        """One update."""
         clock = Clock(self.step, self.steps, self.switch)
         batch = self._batch()
         if self.recipe.reset and self.step == self.switch:
@@ -142,13 +149,14 @@ class Training:
         with torch.random.fork_rng(devices=[]):
             noise = generator(self.seed, "noise", self.step)
             torch.default_generator.manual_seed(noise.initial_seed())  # for dropout inside a user's module
+            self.model.train()
             for move in self.objective.moves(self.model, batch, clock, noise):
                 self._make(move, clock)
+            self.stopped = self.objective.done(self.model, batch, clock)
         self.step += 1
-        if self.step > (1 - self.recipe.average) * self.steps:
+        if self.step > self.steps - round(self.recipe.average * self.steps):
             self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
             self.averaged.update_parameters(self.model)
-        return self.objective.done(self.model, batch, clock)
 
     def _batch(self) -> Batch:
         if self.recipe.batch_size is None:
@@ -169,7 +177,7 @@ class Training:
     def snapshot(self) -> Snapshot:
         """The present moment."""
         model = self.averaged.module if self.averaged else self.model
-        return Snapshot(self.step, self.steps, self.loss, model, self)
+        return Snapshot(self.step, self.steps, self.loss, cast("Model", model), self)
 
     def state(self) -> State:
         """Model, averaged model, optimiser and step as named tensors."""
@@ -178,11 +186,14 @@ class Training:
             named |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
         for i, slots in self.optimiser.state_dict()["state"].items():
             named |= {f"optimiser.{i}.{k}": v for k, v in slots.items()}
-        return {k: v.detach().clone() for k, v in named.items()} | {"step": torch.tensor(self.step)}
+        return {k: v.detach().clone() for k, v in named.items()} | {
+            "step": torch.tensor(self.step),
+            "stopped": torch.tensor(self.stopped),
+        }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what :meth:`state` gave."""
-        self.step = int(state["step"])
+        self.step, self.stopped = int(state["step"]), bool(state["stopped"])
         self.model.load_state_dict(_part(state, "model."))
         if averaged := _part(state, "averaged."):
             self.averaged = AveragedModel(self.model, use_buffers=False)

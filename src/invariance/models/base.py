@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from invariance.schedules import STRICT
+from invariance.values import STRICT
 
 
 class Model(nn.Module):
@@ -30,7 +30,7 @@ class Model(nn.Module):
         self.slice = 1024
 
     def represent(self, x: Tensor) -> Tensor:
-        """z = θ(x), [n, d]."""
+        """Z = θ(x), [n, d]."""
         if len(x) <= self.slice or not torch.is_grad_enabled():
             return self.features(x)
         parts = [checkpoint(self.features, part, use_reentrant=False) for part in x.split(self.slice)]

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from invariance.models.base import Architecture, Model, linear
-from invariance.schedules import STRICT
+from invariance.values import STRICT
 
 
 class Gate(nn.Module):

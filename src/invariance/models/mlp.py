@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from torch import nn
 
 from invariance.models.base import Architecture, Model, linear
-from invariance.schedules import STRICT
+from invariance.values import STRICT
 
 
 @final

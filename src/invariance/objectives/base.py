@@ -7,19 +7,19 @@ only moves, whose loss they may evaluate as often as they like, so every recipe 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass as record
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.schedules import STRICT, Clock
+from invariance.schedules import Clock
+from invariance.values import STRICT, NonNegative
 
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Estimator = Literal["squared", "split"]
+Preferences = Mapping[str, Mapping[str, object]]
 
 
 @record(frozen=True, eq=False)
@@ -50,13 +50,13 @@ class Objective(ABC):
     citation: ClassVar[str]
     differs: ClassVar[tuple[str, ...]] = ()
     """Numbered differences from the method's paper or its authors' code."""
-    preferences: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    preferences: ClassVar[Preferences] = {}
     """What the method's authors change in a recipe, by the recipe's name."""
     needs_environments: ClassVar[int] = 2
     oracle: ClassVar[bool] = False
     """Whether the method is given inputs without their spurious part."""
 
-    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         """Give the model what the method needs: masks, heads, memory."""
         return model
 
@@ -68,7 +68,7 @@ class Objective(ABC):
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """The moves of one step, in order; code after a ``yield`` runs when that move has been made."""
 
-    def done(self, model: Model, batch: Batch, clock: Clock) -> bool:  # noqa: ARG002
+    def done(self, model: Model, batch: Batch, clock: Clock) -> bool:
         """Whether to stop here, before the recipe's last update."""
         return False
 
@@ -116,10 +116,10 @@ class Penalised(Annealed):
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         """P, from features ``z`` and outputs ``f`` of the batch."""
 
-    def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:  # noqa: B027
+    def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
         """Draw what stays the same however often the loss is evaluated in this step."""
 
-    def after(self, model: Model, clock: Clock) -> None:  # noqa: B027
+    def after(self, model: Model, clock: Clock) -> None:
         """Put away what the step found, or put right what it left."""
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Estimator, NonNegative, Penalised, product
-from invariance.schedules import STRICT, Clock
+from invariance.objectives.base import Estimator, Penalised, Preferences, product
+from invariance.schedules import Clock
+from invariance.values import STRICT, NonNegative
 
 
 @final
@@ -30,7 +31,7 @@ class BIRM(Penalised):
         "Gradients are averages within each environment, also where sizes differ.",
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
     )
-    preferences = {
+    preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 4e-4, "schedule": {"kind": "steps", "at": [0.5], "factor": 0.1}},
         "small-batch": {"schedule": {"kind": "steps", "at": [0.5], "factor": 0.1}},
     }
@@ -43,17 +44,17 @@ class BIRM(Penalised):
     tau: NonNegative = 0.024
     """1200 over the number of training samples, by the authors' rule; this is for 50,000."""
 
-    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         model.memory.register_buffer("scales", torch.ones(self.draws, environments), persistent=False)
         return model
 
-    def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:  # noqa: ARG002
+    def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
         model.memory.get_buffer("scales").normal_(1.0, self.tau, generator=generator)
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         scales = model.memory.get_buffer("scales")  # [J, E]
 
-        def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:  # noqa: ARG001
+        def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
             c = scales[:, batch.environment].unsqueeze(-1)  # [J, n, 1]
             return batch.mean((batch.residual(c * f) * f).sum(-1).mT)  # [E, J]
 

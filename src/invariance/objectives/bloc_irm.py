@@ -4,17 +4,18 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal, NamedTuple, final
 
 import torch
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Annealed, Estimator, Move, Player, product
+from invariance.objectives.base import Annealed, Estimator, Move, Player, Preferences, product
 from invariance.objectives.fishr import variance_spread
 from invariance.objectives.heads import gradient_variances, gradients, outputs, outputs_each, store, vector
 from invariance.objectives.irmv1 import scale_gradient
-from invariance.schedules import STRICT, Clock
+from invariance.schedules import Clock
+from invariance.values import STRICT, Positive
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -23,18 +24,18 @@ EPS = 1e-8
 class Moments(NamedTuple):
     """Adam's memory of one head an environment."""
 
-    count: Tensor
+    steps: Tensor
     first: Tensor  # [E, P]
     second: Tensor  # [E, P]
 
 
 def adam(moments: Moments, g: Tensor) -> tuple[Moments, Tensor]:
     """New moments and direction, differentiable in the gradient g [E, P] (ε stands inside the root)."""
-    count = moments.count + 1
+    steps = moments.steps + 1
     first = BETAS[0] * moments.first + (1 - BETAS[0]) * g
     second = BETAS[1] * moments.second + (1 - BETAS[1]) * g.square()
-    scale = (second / (1 - BETAS[1] ** count) + EPS**2).sqrt()
-    return Moments(count, first, second), first / (1 - BETAS[0] ** count) / scale
+    scale = (second / (1 - BETAS[1] ** steps) + EPS**2).sqrt()
+    return Moments(steps, first, second), first / (1 - BETAS[0] ** steps) / scale
 
 
 @final
@@ -53,30 +54,32 @@ class BLOCIRM(Annealed):
     """
 
     title: ClassVar[str] = "BLOC-IRM"
-    formula: ClassVar[str] = (
-        "min_θ mean_e [ R^e(w*∘θ) + γ ‖∇_w R^e(w*∘θ)‖² ],  w* = mean_e [ w − η ∇_w R^e(w∘θ) ]"
-    )
+    formula: ClassVar[str] = "min_θ mean_e [ R^e(w*∘θ) + γ ‖∇_w R^e(w*∘θ)‖² ],  w* = mean_e [ w − η ∇_w R^e(w∘θ) ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     differs: ClassVar[tuple[str, ...]] = (
         "Environments are averaged, not added (reduction='sum' adds them).",
         "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser a head "
         "(inner_optimiser='adam').",
     )
-    preferences = {"full-batch": {"lr": 2e-3}, "small-batch": {"lr": 2e-3}}
+    preferences: ClassVar[Preferences] = {
+        "full-batch": {"lr": 2e-3},
+        "small-batch": {"lr": 2e-3},
+        "short": {"lr": 3e-3},
+    }
 
     penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"
     estimator: Estimator = "squared"
     inner_steps: PositiveInt = 1
-    inner_lr: PositiveFloat = 2e-3
+    inner_lr: Positive = 2e-3
     inner_optimiser: Literal["gd", "adam"] = "gd"
     unroll: bool = True
 
-    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         if self.inner_optimiser == "adam":
             zeros = vector(model.head).detach().new_zeros(environments, vector(model.head).numel())
             model.memory.register_buffer("first", zeros.clone())
             model.memory.register_buffer("second", zeros.clone())
-            model.memory.register_buffer("count", torch.zeros(()))
+            model.memory.register_buffer("steps", torch.zeros(()))
         return model
 
     def players(self, model: Model) -> tuple[Player, ...]:
@@ -87,7 +90,7 @@ class BLOCIRM(Annealed):
         model: Model,
         batch: Batch,
         clock: Clock,
-        generator: torch.Generator,  # noqa: ARG002
+        generator: torch.Generator,
     ) -> Iterator[Move]:
         """θ's move, with the lower level inside its loss; then the head is stored."""
         found: list[tuple[Tensor, Moments | None]] = []
@@ -96,8 +99,6 @@ class BLOCIRM(Annealed):
             z = model.represent(batch.x)
             w, moments = self.lower(batch, model, z if self.unroll else z.detach())
             found.append((w.detach(), moments))
-            if not self.unroll:
-                w = w.detach().requires_grad_()
             f = outputs(model.head, w, z)
             return self.combine(batch.risks(f), lambda: self.upper(batch, model, z, f, w), clock)
 

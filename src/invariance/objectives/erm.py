@@ -8,8 +8,9 @@ from pydantic.dataclasses import dataclass
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Move, NonNegative, Objective
-from invariance.schedules import STRICT, Clock
+from invariance.objectives.base import Move, Objective
+from invariance.schedules import Clock
+from invariance.values import STRICT, NonNegative
 
 
 @final
@@ -29,7 +30,7 @@ class ERM(Objective):
         model: Model,
         batch: Batch,
         clock: Clock,
-        generator: torch.Generator,  # noqa: ARG002
+        generator: torch.Generator,
     ) -> Iterator[Move]:
         """One move."""
         yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2)

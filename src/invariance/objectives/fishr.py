@@ -10,8 +10,9 @@ from torch import Tensor
 from invariance.core import Batch
 from invariance.models.base import Model
 from invariance.objectives.base import Penalised
-from invariance.objectives.heads import gradient_variances
-from invariance.schedules import STRICT, Clock
+from invariance.objectives.heads import gradient_variances, vector
+from invariance.schedules import Clock
+from invariance.values import STRICT
 
 
 def variance_spread(v: Tensor) -> Tensor:
@@ -37,23 +38,26 @@ class Fishr(Penalised):
     )
     differs: ClassVar[tuple[str, ...]] = (
         "Environments are averaged, not added (reduction='sum' adds them).",
+        "The moving average (if any) starts at zero.",
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",
     )
 
     coordinates: Literal["sum", "mean"] = "sum"
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
-    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
-        size = sum(p.numel() for p in model.head.parameters())
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         if self.ema:
-            model.memory.register_buffer("average", torch.zeros(environments, size))
-            model.memory.register_buffer("current", torch.zeros(environments, size), persistent=False)
+            w = vector(model.head).detach()
+            model.memory.register_buffer("average", w.new_zeros(environments, len(w)))
+            model.memory.register_buffer("current", w.new_full((environments, len(w)), torch.nan), persistent=False)
         return model
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         v = gradient_variances(batch, model.head, z, f)
         if self.ema:
-            model.memory.get_buffer("current").copy_(v.detach())
+            current = model.memory.get_buffer("current")
+            if current.isnan().all():  # at θ itself: a recipe may look around it afterwards
+                current.copy_(v.detach())
             v = v + self.ema / (1 - self.ema) * model.memory.get_buffer("average")
         spread = variance_spread(v)
         return self.reduce(spread if self.coordinates == "sum" else spread / v.shape[1])
@@ -61,3 +65,4 @@ class Fishr(Penalised):
     def after(self, model: Model, clock: Clock) -> None:
         if self.ema and self.gamma_at(clock):
             model.memory.get_buffer("average").lerp_(model.memory.get_buffer("current"), 1 - self.ema)
+            model.memory.get_buffer("current").fill_(torch.nan)

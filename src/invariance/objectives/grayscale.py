@@ -8,9 +8,10 @@ from pydantic.dataclasses import dataclass
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Move, NonNegative, Objective
+from invariance.objectives.base import Move, Objective
 from invariance.objectives.erm import ERM
-from invariance.schedules import STRICT, Clock
+from invariance.schedules import Clock
+from invariance.values import STRICT, NonNegative
 
 
 @final

@@ -25,7 +25,7 @@ def store(head: nn.Module, w: Tensor) -> None:
 
 
 def outputs(head: nn.Module, w: Tensor, z: Tensor) -> Tensor:
-    """f of the head with parameters ``w``, [n, K]."""
+    """F of the head with parameters ``w``, [n, K]."""
     parts = _named(head, w)
     if isinstance(head, nn.Linear):
         return functional.linear(z, parts["weight"], parts.get("bias"))
@@ -33,7 +33,7 @@ def outputs(head: nn.Module, w: Tensor, z: Tensor) -> Tensor:
 
 
 def outputs_each(head: nn.Module, w: Tensor, z: Tensor, batch: Batch) -> Tensor:
-    """f where environment e has its own head ``w[e]``, [E, P] → [n, K]."""
+    """F where environment e has its own head ``w[e]``, [E, P] → [n, K]."""
     return torch.cat([outputs(head, w_e, z[batch.rows(e)]) for e, w_e in enumerate(w)])
 
 
@@ -51,9 +51,7 @@ def gradients(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: Tensor | N
     return torch.stack([g if g.ndim == 1 else g[e] for e, g in enumerate(each)])
 
 
-def gradient_variances(
-    batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: Tensor | None = None
-) -> Tensor:
+def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: Tensor | None = None) -> Tensor:
     """Variance over samples of each coordinate of ∇_w loss, [E, P] (biased, centred)."""
     if isinstance(head, nn.Linear):
         r = batch.residual(f)

@@ -5,15 +5,15 @@ from copy import deepcopy
 from typing import ClassVar, final
 
 import torch
-from pydantic import PositiveFloat
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
 from invariance.core import Batch
-from invariance.models.base import Model, linear
-from invariance.objectives.base import Move, NonNegative, Objective, Player
-from invariance.schedules import STRICT, Clock, Share
+from invariance.models.base import Model
+from invariance.objectives.base import Move, Objective, Player, Preferences
+from invariance.schedules import Clock
+from invariance.values import STRICT, NonNegative, Positive, Share
 
 
 class Ensemble(nn.Module):
@@ -29,7 +29,8 @@ class Ensemble(nn.Module):
         if len(linear_heads) < len(self.heads):
             return torch.stack([head(z) for head in self.heads]).mean(0)
         weight = torch.stack([head.weight for head in linear_heads]).mean(0)
-        return functional.linear(z, weight, torch.stack([head.bias for head in linear_heads]).mean(0))
+        biases: list[Tensor] = [head.bias for head in linear_heads if head.bias is not None]
+        return functional.linear(z, weight, torch.stack(biases).mean(0) if biases else None)
 
 
 @final
@@ -53,21 +54,18 @@ class IRMGame(Objective):
         "The ensemble is the mean of the heads for any number of them; the authors' code has a fixed ½.",
         "Heads are the last linear layer, without dropout.",
     )
-    preferences = {"full-batch": {"lr": 2.5e-4}, "small-batch": {"lr": 2.5e-4}}
+    preferences: ClassVar[Preferences] = {"full-batch": {"lr": 2.5e-4}, "small-batch": {"lr": 2.5e-4}}
 
     l2: NonNegative = 0.0
-    feature_rate: PositiveFloat = 0.1
+    feature_rate: Positive = 0.1
     stop_below: Share | None = None
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
-        first = model.head
-        others = [
-            linear(first.in_features, first.out_features, generator)
-            if isinstance(first, nn.Linear)
-            else deepcopy(first)
-            for _ in range(environments - 1)
-        ]
-        model.head = Ensemble([first, *others])
+        heads = [model.head, *(deepcopy(model.head) for _ in range(environments - 1))]
+        for head in heads[1:]:
+            if isinstance(head, nn.Linear):
+                nn.init.xavier_uniform_(head.weight, generator=generator)
+        model.head = Ensemble(heads)
         return model
 
     def players(self, model: Model) -> tuple[Player, ...]:
@@ -79,8 +77,8 @@ class IRMGame(Objective):
         self,
         model: Model,
         batch: Batch,
-        clock: Clock,  # noqa: ARG002
-        generator: torch.Generator,  # noqa: ARG002
+        clock: Clock,
+        generator: torch.Generator,
     ) -> Iterator[Move]:
         """E + 1 moves: θ, then one head after another."""
         yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2, ("features",))
@@ -95,5 +93,6 @@ class IRMGame(Objective):
     def done(self, model: Model, batch: Batch, clock: Clock) -> bool:
         if self.stop_below is None or not clock.annealed:
             return False
+        model.eval()
         with torch.no_grad():
             return bool(batch.family.score(model(batch.x), batch.y).mean() < self.stop_below)

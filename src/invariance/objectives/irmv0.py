@@ -7,9 +7,9 @@ from torch import Tensor
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Estimator, Penalised, product
+from invariance.objectives.base import Estimator, Penalised, Preferences, product
 from invariance.objectives.heads import gradients
-from invariance.schedules import STRICT
+from invariance.values import STRICT
 
 
 def stationarity(estimator: Estimator, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
@@ -29,6 +29,7 @@ class IRMv0(Penalised):
     title: ClassVar[str] = "IRMv0"
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
+    preferences: ClassVar[Preferences] = {"short": {"lr": 5e-3}}
 
     estimator: Estimator = "squared"
 

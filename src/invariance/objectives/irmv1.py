@@ -8,10 +8,10 @@ from torch import Tensor
 from invariance.core import Batch
 from invariance.models.base import Model
 from invariance.objectives.base import Estimator, Penalised, product
-from invariance.schedules import STRICT
+from invariance.values import STRICT
 
 
-def scale_gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:  # noqa: ARG001
+def scale_gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
     """s_e = ∂R^e(c·f)/∂c at c = 1, which is mean_e(r·f); [E, 1]."""
     return batch.mean((batch.residual(f) * f).sum(-1, keepdim=True))
 
@@ -26,6 +26,7 @@ class IRMv1(Penalised):
     Example:
         >>> IRMv1(gamma=1e4, estimator="split").gamma
         10000.0
+
     """
 
     title: ClassVar[str] = "IRMv1"
@@ -35,5 +36,5 @@ class IRMv1(Penalised):
 
     estimator: Estimator = "squared"
 
-    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:  # noqa: ARG002
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         return self.reduce(product(self.estimator, batch, scale_gradient, z, f))

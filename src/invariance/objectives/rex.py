@@ -8,7 +8,7 @@ from torch import Tensor
 from invariance.core import Batch
 from invariance.models.base import Model
 from invariance.objectives.base import Penalised
-from invariance.schedules import STRICT
+from invariance.values import STRICT
 
 
 @final
@@ -18,13 +18,11 @@ class REx(Penalised):
 
     title: ClassVar[str] = "REx"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e + γ Var_e[R^e]"
-    citation: ClassVar[str] = (
-        "Krueger et al., Out-of-distribution generalization via risk extrapolation, ICML 2021"
-    )
+    citation: ClassVar[str] = "Krueger et al., Out-of-distribution generalization via risk extrapolation, ICML 2021"
     differs: ClassVar[tuple[str, ...]] = (
         "Risks are averaged, not added (reduction='sum' adds them).",
         "With two environments the variance is a quarter of the authors' (R¹ − R²)².",
     )
 
-    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:  # noqa: ARG002
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         return batch.risks(f).var(correction=0)

@@ -3,16 +3,17 @@
 from typing import Annotated, ClassVar, Literal, final
 
 import torch
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import NonNegative, Penalised, Player, product
+from invariance.objectives.base import Penalised, Player, Preferences, product
 from invariance.objectives.irmv1 import scale_gradient
-from invariance.schedules import STRICT, Clock, Share
+from invariance.schedules import Clock
+from invariance.values import STRICT, NonNegative, Positive, Share
 
 TINY = 1e-20
 
@@ -29,14 +30,15 @@ class Masked(nn.Module):
         self.names = [name for name, p in inner.named_parameters() if p.ndim > 1]
         weights = dict(inner.named_parameters())
         self.scores = nn.ParameterList([torch.ones_like(weights[name]) for name in self.names])
-        self.noise = [torch.zeros_like(score) for score in self.scores]
+        for i, score in enumerate(self.scores):
+            self.register_buffer(f"noise{i}", torch.zeros_like(score), persistent=False)
         self.temperature = 1.0
 
     @torch.no_grad()
     def draw(self, temperature: float, generator: torch.Generator) -> None:
         """New logistic noise for the next forward passes."""
         self.temperature = temperature
-        for noise in self.noise:
+        for noise in self.buffers(recurse=False):
             u = torch.rand(noise.shape, generator=generator, dtype=noise.dtype)
             noise.copy_((u + TINY).log() - (1 - u + TINY).log())
 
@@ -44,6 +46,7 @@ class Masked(nn.Module):
         """The mask of one weight tensor."""
         if not self.training:
             return (score > 0.5).to(score.dtype)
+        score = score.clamp(0, 1)  # a recipe may look around the scores
         logit = (score + TINY).log() - (1 - score + TINY).log()
         return torch.sigmoid((logit + noise) / self.temperature)
 
@@ -52,7 +55,7 @@ class Masked(nn.Module):
         weights = dict(self.inner.named_parameters())
         masked = {
             name: weights[name] * self.mask(score, noise)
-            for name, score, noise in zip(self.names, self.scores, self.noise, strict=True)
+            for name, score, noise in zip(self.names, self.scores, self.buffers(recurse=False), strict=True)
         }
         return functional_call(self.inner, masked, (x,))
 
@@ -92,7 +95,7 @@ class SparseIRM(Penalised):
         "Evaluation uses the mask 1[s > ½] in place of a random one.",
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
     )
-    preferences = {"full-batch": {"lr": 6e-4}}
+    preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}}
 
     gamma_before: NonNegative = 0.0
     divide_by: Literal["gamma", "1+gamma", "nothing"] = "1+gamma"
@@ -101,10 +104,10 @@ class SparseIRM(Penalised):
     keep: Annotated[float, Field(gt=0, le=1)] = 0.95
     start: Share = 0.28
     end: Share = 0.6
-    score_rate: PositiveFloat = 10.0
+    score_rate: Positive = 10.0
     """The learning rate of the scores over that of the weights."""
 
-    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:  # noqa: ARG002
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         model.features, model.head = Masked(model.features), Masked(model.head)
         return model
 
@@ -120,7 +123,7 @@ class SparseIRM(Penalised):
             part.draw(temperature, generator)
             part.scores.requires_grad_(clock.share >= self.start)
 
-    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:  # noqa: ARG002
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         if self.penalty_of == "rex":
             return batch.risks(f).var(correction=0)
         return self.reduce(product("squared", batch, scale_gradient, z, f))

@@ -1,0 +1,1 @@
+"""How objectives are minimised."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, final
 
 import torch
-from pydantic import Discriminator, PositiveFloat
+from pydantic import Discriminator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from invariance.schedules import STRICT
+from invariance.values import STRICT, Positive
 
 Loss = Callable[[], Tensor]
 
@@ -46,7 +46,7 @@ class SAM(Gradient):
     """
 
     kind: Literal["sam"] = "sam"
-    radius: PositiveFloat = 0.001**0.5
+    radius: Positive = 0.001**0.5
 
     def __call__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> Tensor:
         value = loss()

@@ -48,7 +48,7 @@ def recipe(
     for part in dict.fromkeys(["full-batch", *name.split("+")]):
         if part not in PRESETS:
             raise UnknownName("recipe", part, PRESETS)
-        fields |= PRESETS[part].changes | (preferences or {}).get(part, {})
+        fields |= {**PRESETS[part].changes, **(preferences or {}).get(part, {})}
     fields |= changes or {}
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
         raise UnknownName("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)

@@ -2,12 +2,13 @@
 
 from typing import Annotated, final
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from invariance.recipes.gradient import AnyGradient, Plain
 from invariance.recipes.step import Adam, AnyStep
-from invariance.schedules import STRICT, AnySchedule, Constant, Share
+from invariance.schedules import AnySchedule, Constant
+from invariance.values import STRICT, Positive, Share
 
 
 def _named(value: object) -> object:
@@ -27,7 +28,7 @@ class Recipe:
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
-    lr: PositiveFloat = 4.898536566546834e-4
+    lr: Positive = 4.898536566546834e-4
     schedule: Annotated[AnySchedule, BeforeValidator(_named)] = Field(default_factory=Constant)
     warmup: Share = 0.38
     gradient: Annotated[AnyGradient, BeforeValidator(_named)] = Field(default_factory=Plain)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, final, overload
 
 import torch
-from pydantic import Discriminator, Field, PositiveFloat
+from pydantic import Discriminator, Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from invariance.schedules import STRICT
+from invariance.values import STRICT, Positive
 
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 Groups = Iterable[dict[str, Any]]
@@ -32,7 +32,7 @@ class Adam(Step):
     kind: Literal["adam"] = "adam"
     beta1: Momentum = 0.9
     beta2: Momentum = 0.999
-    eps: PositiveFloat = 1e-8
+    eps: Positive = 1e-8
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
         return torch.optim.Adam(groups, betas=(self.beta1, self.beta2), eps=self.eps, fused=True)
@@ -60,7 +60,7 @@ class LALR(Step):
     """
 
     kind: Literal["lalr"] = "lalr"
-    most: PositiveFloat = 1.0
+    most: Positive = 1.0
 
     def build(self, groups: Groups) -> torch.optim.Optimizer:
         return LayerwiseAdam(groups, {"lr": 0.0, "weight_decay": 0.0, "most": self.most})

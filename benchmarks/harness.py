@@ -1,0 +1,140 @@
+"""What the benchmarks share: random data, runs in their penalty phase, steps timed in turns, options and output."""
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from invariance.core import Environment
+from invariance.families import Bernoulli
+from invariance.models.mlp import MLP
+from invariance.objectives.base import Objective
+from invariance.objectives.birm import BIRM
+from invariance.objectives.bloc_irm import BLOCIRM
+from invariance.objectives.erm import ERM
+from invariance.objectives.fishr import Fishr
+from invariance.objectives.irm_game import IRMGame
+from invariance.objectives.irmv0 import IRMv0
+from invariance.objectives.irmv1 import IRMv1
+from invariance.objectives.rex import REx
+from invariance.objectives.sparse_irm import SparseIRM
+from invariance.recipes.presets import recipe
+from invariance.training import Training
+
+INPUTS = 2 * 14 * 14  # Colored-MNIST
+ONE_MOVE: dict[str, Objective] = {
+    "erm": ERM(),
+    "irmv1": IRMv1(),
+    "irmv0": IRMv0(),
+    "rex": REx(),
+    "fishr": Fishr(),
+    "birm": BIRM(),
+    "bloc-irm": BLOCIRM(),
+    "sparse-irm": SparseIRM(),
+}
+METHODS: dict[str, Objective] = {**ONE_MOVE, "irm-game": IRMGame()}
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every benchmark is asked on the command line."""
+
+    quick: bool
+    json: bool
+
+    @classmethod
+    def parse(cls, about: str | None) -> "Options":
+        """Read them; ``about`` is the benchmark's docstring."""
+        parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--quick", action="store_true", help="few rounds: a look, not a measurement")
+        parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
+        given = parser.parse_args()
+        return cls(given.quick, given.json)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one step of each candidate, one number a round."""
+
+    seconds: Mapping[str, Sequence[float]]
+
+    def ms(self, name: str) -> float:
+        """The median, in milliseconds."""
+        return 1e3 * statistics.median(self.seconds[name])
+
+    def ratio(self, name: str, reference: str) -> float:
+        """How many times as long as ``reference``: the median over rounds, since a round sees one machine."""
+        pairs = zip(self.seconds[name], self.seconds[reference], strict=True)
+        return statistics.median(own / other for own, other in pairs)
+
+
+def in_turns(steps: Mapping[str, Step], rounds: int, repeats: int = 3) -> Times:
+    """Time all candidates round after round, so that a noisy machine is noisy for everyone.
+
+    The clock is the processor time of this process: with one thread it is what a quiet machine's wall clock
+    would show, and other processes do not count. A turn is one step to warm the caches, then ``repeats`` timed.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    gc.collect()
+    gc.disable()
+    for _ in range(rounds):
+        for name, step in steps.items():
+            step()
+            start = time.process_time()
+            for _ in range(repeats):
+                step()
+            seconds[name].append((time.process_time() - start) / repeats)
+    gc.enable()
+    return Times(seconds)
+
+
+def environments(sizes: Sequence[int], seed: int = 0) -> list[Environment]:
+    """Random inputs and coin-flip labels: time does not depend on what is learned."""
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.rand(sum(sizes), INPUTS, generator=draw)
+    y = (torch.rand(sum(sizes), generator=draw) < 0.5).float()
+    ends = [0, *torch.tensor(sizes).cumsum(0).tolist()]
+    return [Environment(f"{e:04d}", x[a:b], y[a:b]) for e, (a, b) in enumerate(pairwise(ends))]
+
+
+def run(objective: Objective, data: Sequence[Environment], name: str, *, slice_rows: int | None = None) -> Training:
+    """A run of the recipe ``name`` on Colored-MNIST's network, half-way between the switch and its end."""
+    model = MLP().build((INPUTS,), 1, torch.Generator().manual_seed(0))
+    model.slice = slice_rows or model.slice
+    training = Training(model, objective, data, recipe(name, objective.preferences), Bernoulli(), 0)
+    training.step = (training.switch + training.steps) // 2
+    return training
+
+
+def cells(row: Sequence[object]) -> Iterator[str]:
+    """Numbers as people read them."""
+    for value in row:
+        if not isinstance(value, float):
+            yield str(value)
+        elif 0 < value < 1e-3:
+            yield f"{value:.0e}"
+        else:
+            yield f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def show(title: str, rows: Sequence[Mapping[str, object]], note: str, options: Options) -> None:
+    """One table, or one line of JSON."""
+    if options.json:
+        print(json.dumps({"title": title, "rows": rows, "note": note}, ensure_ascii=False))
+        return
+    table = Table(title=title, caption=note, caption_justify="left")
+    for column in rows[0]:
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for row in rows:
+        table.add_row(*cells(list(row.values())))
+    Console().print(table)

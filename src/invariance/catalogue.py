@@ -1,0 +1,86 @@
+"""The folder is the registry: a method, data set or model is one file, and its file name is its key.
+
+Other packages add theirs through an entry point of the group named like the folder, e.g.
+
+    [project.entry-points."invariance.objectives"]
+    my-method = "my_package.my_method:MyMethod"
+"""
+
+import dataclasses
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from invariance.errors import BadValue, InvarianceError, UnknownName
+
+T = TypeVar("T")
+
+
+class Catalogue(Generic[T]):
+    """Names of the concrete subclasses of ``base`` in ``package``, and values made from names and fields."""
+
+    def __init__(self, kind: str, package: str, base: type[T]) -> None:
+        self.kind, self.package, self.base = kind, package, base
+
+    @cached_property
+    def classes(self) -> dict[str, type[T]]:
+        """Every class by its name, sorted."""
+        found: dict[str, type[T]] = {}
+        folder = import_module(self.package)
+        for module in pkgutil.iter_modules(folder.__path__):
+            for _, cls in inspect.getmembers(import_module(f"{self.package}.{module.name}"), inspect.isclass):
+                if cls.__module__ == f"{self.package}.{module.name}" and self._concrete(cls):
+                    found[module.name.replace("_", "-")] = cast("type[T]", cls)
+        for entry in entry_points(group=self.package):
+            cls = entry.load()
+            if not (inspect.isclass(cls) and self._concrete(cls)):
+                raise InvarianceError(f"entry point {entry.name!r} of {self.package} is no {self.base.__name__} class")
+            found[entry.name] = cast("type[T]", cls)
+        return dict(sorted(found.items()))
+
+    def _concrete(self, cls: type) -> bool:
+        return issubclass(cls, self.base) and not inspect.isabstract(cls)
+
+    def __getitem__(self, name: str) -> type[T]:
+        key = name.lower().replace("_", "-")
+        if key not in self.classes:
+            raise UnknownName(self.kind, name, self.classes)
+        return self.classes[key]
+
+    def create(self, name: str, fields: Mapping[str, Any] | None = None) -> T:
+        """The named class with these fields, checked."""
+        cls = self[name]
+        fields = fields or {}
+        known = getattr(cls, "__dataclass_fields__", {})
+        if unknown := fields.keys() - known.keys():
+            raise UnknownName(f"field of {self.kind} {name!r}", min(unknown), known)
+        try:
+            return TypeAdapter(cls).validate_python(fields)
+        except ValidationError as error:
+            raise BadValue.of(error, f"{self.kind} {name!r}") from None
+
+    def name(self, value: T) -> str:
+        """The name of a value's class."""
+        return next(name for name, cls in self.classes.items() if cls is type(value))
+
+    def dump(self, value: T) -> dict[str, Any]:
+        """A value as plain data: its name and its fields."""
+        fields: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json")
+        return {"name": self.name(value), **fields}
+
+    def load(self, data: Mapping[str, Any]) -> T:
+        """The value that :meth:`dump` made this of."""
+        return self.create(data["name"], {k: v for k, v in data.items() if k != "name"})
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    """Fields of a class and their default values, for listings."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {f.name: f.default for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}

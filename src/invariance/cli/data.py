@@ -1,0 +1,117 @@
+"""``invariance data``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress, TaskID
+
+from invariance.cli import listing
+from invariance.cli.options import Json, out, print_json, progress
+
+app = typer.Typer(no_args_is_help=True, help="Data sets and their files: list, check, fetch, show.")
+app.command("list")(listing.data)
+
+Name = Annotated[str, typer.Argument(help="The data set.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Data sets; all if none is given.")]
+
+
+@app.command()
+def check(names: Names = None, as_json: Json = False) -> None:
+    """Say which files are here, verified against their published checksums."""
+    from invariance.data import DATA
+    from invariance.data.files import locate
+    from invariance.errors import DataError
+
+    entries: list[dict[str, Any]] = []
+    for name in names or DATA.classes:
+        for file in DATA[name].files:
+            try:
+                place = locate(file)
+                entry = {"state": "verified" if place else "missing", "place": str(place) if place else None}
+            except DataError as error:
+                entry = {"state": "corrupt", "place": str(error)}
+            entries.append({"data": name, "file": file.name, **entry})
+        if not DATA[name].files:
+            entries.append({"data": name, "file": None, "state": "embedded", "place": None})
+    if as_json:
+        print_json(entries)
+    else:
+        for entry in entries:
+            what = " ".join(str(entry[key]) for key in ("data", "file", "place") if entry[key])
+            out().print(f"{entry['state']:9} {what}", highlight=False, markup=False, soft_wrap=True)
+    if any(entry["state"] == "corrupt" for entry in entries):
+        raise typer.Exit(1)
+
+
+@app.command()
+def fetch(names: Names = None, as_json: Json = False) -> None:
+    """Download what is missing into the cache, verified."""
+    from invariance.data import DATA
+    from invariance.data.files import fetch as download
+    from invariance.data.files import locate
+
+    places = {}
+    with progress() as bar:
+        for name in names or DATA.classes:
+            for file in DATA[name].files:
+                task = bar.add_task(file.name, total=None)
+                places[file.name] = str(locate(file) or download(file, Meter(bar, task)))
+    if as_json:
+        print_json(places)
+    else:
+        for file_name, place in places.items():
+            out().print(f"{file_name}: {place}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def show(
+    name: Name,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to (default: NAME.png).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a picture of samples of every training environment and of some test environments."""
+    from invariance.core import generator
+    from invariance.data import DATA
+    from invariance.report.samples import contact_sheet
+
+    path = output or Path(f"{name}.png")
+    benchmark = DATA.create(name).load(seed)
+    shown = [*benchmark.train, *benchmark.test]
+    if benchmark.mechanism:
+        shown += [benchmark.mechanism.environment(beta, generator(seed, "show", beta)) for beta in (0.5, 0.9)]
+    contact_sheet(shown).save(path)
+    if as_json:
+        print_json({"picture": str(path), "environments": [e.name for e in shown]})
+    else:
+        out().print(f"{', '.join(e.name for e in shown)}: {path}", highlight=False)
+
+
+class Meter:
+    """A rich task with tqdm's interface, which pooch expects."""
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self.bar, self.task = bar, task
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self._total
+
+    @total.setter
+    def total(self, value: int) -> None:
+        self._total = value
+        self.bar.update(self.task, total=value)
+
+    def update(self, size: int) -> None:
+        """So many bytes more."""
+        self.bar.update(self.task, advance=size)
+
+    def reset(self) -> None:
+        """From the start."""
+        self.bar.reset(self.task)
+
+    def close(self) -> None:
+        """Done."""

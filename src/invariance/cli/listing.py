@@ -1,0 +1,94 @@
+"""``invariance list``."""
+
+from typing import Any
+
+import typer
+
+from invariance.cli.options import Json, out, print_json
+
+app = typer.Typer(no_args_is_help=True, help="What there is: methods, recipes, data, models.")
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """Every method with its formula and citation."""
+    from invariance.catalogue import defaults
+    from invariance.objectives import METHODS
+
+    _show(
+        [
+            {
+                "name": name,
+                "title": cls.title,
+                "formula": cls.formula,
+                "citation": cls.citation,
+                "differs": list(cls.differs),
+                "fields": defaults(cls),
+            }
+            for name, cls in METHODS.classes.items()
+        ],
+        as_json,
+    )
+
+
+@app.command()
+def recipes(as_json: Json = False) -> None:
+    """Every named recipe; join them with + to combine."""
+    from invariance.recipes.presets import PRESETS
+
+    _show([{"name": name, "about": p.about, "fields": dict(p.changes)} for name, p in PRESETS.items()], as_json)
+
+
+@app.command()
+def data(as_json: Json = False) -> None:
+    """Every data set with its citation and licence."""
+    from invariance.catalogue import defaults
+    from invariance.data import DATA
+
+    _show(
+        [
+            {
+                "name": name,
+                "title": cls.title,
+                "about": cls.about,
+                "citation": cls.citation,
+                "licence": cls.licence,
+                "fields": defaults(cls),
+            }
+            for name, cls in DATA.classes.items()
+        ],
+        as_json,
+    )
+
+
+@app.command()
+def models(as_json: Json = False) -> None:
+    """Every model architecture."""
+    from invariance.catalogue import defaults
+    from invariance.models import MODELS
+
+    _show(
+        [
+            {"name": name, "about": (cls.__doc__ or "").splitlines()[0], "fields": defaults(cls)}
+            for name, cls in MODELS.classes.items()
+        ],
+        as_json,
+    )
+
+
+def _show(entries: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json(entries)
+        return
+    console = out()
+    for entry in entries:
+        console.print(f"[bold]{entry['name']}[/bold]")
+        for key in ("about", "formula", "citation", "licence"):
+            if key in entry:
+                console.print(
+                    f"  {entry[key]}", style="dim" if key == "citation" else "", markup=False, highlight=False
+                )
+        for number, difference in enumerate(entry.get("differs", []), 1):
+            console.print(f"  differs {number}. {difference}", style="dim", markup=False, highlight=False)
+        fields = ", ".join(f"{name}={value}" for name, value in entry["fields"].items())
+        console.print(f"  {fields}\n", style="cyan", markup=False, highlight=False)

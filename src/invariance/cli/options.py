@@ -1,0 +1,48 @@
+"""What several commands share: options, consoles, progress."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SECTION.FIELD=VALUE",
+        help="Change a field of data, model, objective or recipe, e.g. objective.gamma=1e4. May be repeated.",
+    ),
+]
+RecipeName = Annotated[
+    str, typer.Option("--recipe", help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Folder = Annotated[Path, typer.Argument(help="A folder that 'invariance train' wrote.")]
+
+
+def out() -> Console:
+    """Where results go."""
+    return Console()
+
+
+def progress() -> Progress:
+    """A bar on standard error, gone when done, and absent where nobody looks."""
+    console = Console(stderr=True)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def print_json(value: Any) -> None:
+    """Print plain data."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,46 @@
+"""Colored-Digits: the embedded default, nothing to download."""
+
+from typing import ClassVar, final
+
+import torch
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core import generator
+from invariance.data.coloring import ColoredImages, Images, Split
+from invariance.models.mlp import MLP
+from invariance.values import STRICT
+
+VALIDATION, TEST = 180, 360
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class ColoredDigits(ColoredImages):
+    """scikit-learn's 1,797 handwritten digits (8×8), coloured like Colored-MNIST; label: digit < 5.
+
+    1,257 images train, 180 validate, 360 test, split by the trial's seed. Every environment holds ``draws`` draws of
+    (image, noisy label, colour) from its training images, so that label noise cannot be memorised.
+    """
+
+    title: ClassVar[str] = "Colored-Digits"
+    about: ClassVar[str] = "scikit-learn's handwritten digits, coloured; embedded, nothing to download"
+    citation: ClassVar[str] = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI repository, 1998"
+    licence: ClassVar[str] = "CC BY 4.0"
+    architecture: ClassVar[MLP] = MLP(width=128)
+
+    draws: PositiveInt = 25_000
+
+    def split(self, seed: int) -> Split:
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        order = torch.randperm(len(digits.target), generator=generator(seed, "split"))
+        pixels = torch.from_numpy(digits.images).float()[order] / 16
+        images = Images(pixels, torch.from_numpy(digits.target)[order] < 5)
+        first, second = len(order) - VALIDATION - TEST, len(order) - TEST
+        return Split(images.take(slice(first)), images.take(slice(first, second)), images.take(slice(second, None)))
+
+    def rows(self, images: int, seed: int) -> list[Tensor]:
+        return [torch.randint(images, (self.draws,), generator=generator(seed, "draws", beta)) for beta in self.betas]

@@ -1,0 +1,85 @@
+"""Data files: found in ``INVARIANCE_DATA``, else in the user's cache, else fetched; always verified."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from invariance.errors import DataError
+
+
+@dataclass(frozen=True)
+class File:
+    """A published file: its place below the data folder, its SHA-256, and where it may be fetched."""
+
+    name: str
+    sha256: str
+    urls: tuple[str, ...] = ()
+
+
+def folders() -> list[Path]:
+    """Where files are looked for, in this order; the last one is where they are fetched to."""
+    from platformdirs import user_cache_path
+
+    own = [Path(os.environ["INVARIANCE_DATA"])] if os.environ.get("INVARIANCE_DATA") else []
+    return [*own, user_cache_path("invariance")]
+
+
+def locate(file: File) -> Path | None:
+    """The verified path of a file that is there, or None."""
+    for folder in folders():
+        path = folder / file.name
+        if path.is_file():
+            _verify(path, file)
+            return path
+    return None
+
+
+def find(file: File) -> Path:
+    """The verified path of a file, fetched if need be."""
+    return locate(file) or fetch(file)
+
+
+def fetch(file: File, progress: Any = None) -> Path:
+    """Download a file into the cache from the first mirror that gives the right bytes.
+
+    ``progress`` is an object with ``total``, ``update``, ``reset`` and ``close`` (tqdm's interface).
+    """
+    import pooch
+
+    place = folders()[-1] / file.name
+    pooch.get_logger().setLevel("ERROR")
+    for url in file.urls:
+        try:
+            pooch.retrieve(
+                url,
+                known_hash=f"sha256:{file.sha256}",
+                fname=place.name,
+                path=place.parent,
+                downloader=pooch.HTTPDownloader(timeout=20, progressbar=progress or False),
+            )
+        except (OSError, ValueError):  # no network, no such file, or other bytes: try the next mirror
+            continue
+        return place
+    raise DataError(
+        f"{file.name} is not here and none of its {len(file.urls)} sources answered; "
+        f"put the file at {place}, or set INVARIANCE_DATA to a folder that holds {file.name}"
+    )
+
+
+def _verify(path: Path, file: File) -> None:
+    stat = path.stat()
+    got = _sha256(path, stat.st_mtime_ns, stat.st_size)
+    if got != file.sha256:
+        raise DataError(
+            f"{path} is not the published file (its SHA-256 starts with {got[:8]}, not {file.sha256[:8]}); "
+            "remove it, then run 'invariance data fetch'"
+        )
+
+
+@cache
+def _sha256(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,77 @@
+"""Coloured images from MNIST's file format."""
+
+import gzip
+import zlib
+from abc import abstractmethod
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core import generator
+from invariance.data.coloring import ColoredImages, Images, Split
+from invariance.data.files import File, find
+from invariance.errors import DataError
+from invariance.values import STRICT
+
+TRAINING = 50_000
+
+
+def read(file: File) -> Tensor:
+    """The array in a gzipped IDX file of unsigned bytes."""
+    path = find(file)
+    try:
+        raw = gzip.decompress(path.read_bytes())
+        shape = np.frombuffer(raw, ">u4", count=raw[3], offset=4)
+        return torch.from_numpy(np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape).copy())
+    except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
+        raise DataError(f"{path} cannot be read as a gzipped IDX file ({error})") from None
+
+
+def published(folder: str, mirrors: tuple[str, ...], hashes: tuple[str, str, str, str]) -> tuple[File, ...]:
+    """The four files of an MNIST-like data set: training images and labels, test images and labels."""
+    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    return tuple(
+        File(f"{folder}/{name}", sha256, tuple(mirror + name for mirror in mirrors))
+        for name, sha256 in zip(names, hashes, strict=True)
+    )
+
+
+@dataclass(frozen=True, config=STRICT)
+class ColoredIDX(ColoredImages):
+    """Every second pixel of 28×28 images: 14×14, two channels.
+
+    The first 50,000 rows of the training file are shuffled by the trial's seed and dealt out to the
+    environments, the other 10,000 validate, and the test file tests. With ``test_pool='train-file'`` the validation
+    rows also are the test, as in the code of Arjovsky et al.
+    """
+
+    test_pool: Literal["test-file", "train-file"] = "test-file"
+
+    @abstractmethod
+    def keep(self, labels: Tensor) -> Tensor:
+        """Which of the file's images take part, [n] of bool."""
+
+    @abstractmethod
+    def binary(self, labels: Tensor) -> Tensor:
+        """The clean binary label of the file's classes, [n] of bool."""
+
+    def split(self, seed: int) -> Split:
+        train_pixels, train_labels, test_pixels, test_labels = (read(file) for file in self.files)
+        train = self._images(train_pixels[:TRAINING], train_labels[:TRAINING])
+        validation = self._images(train_pixels[TRAINING:], train_labels[TRAINING:])
+        return Split(
+            train,
+            validation,
+            validation if self.test_pool == "train-file" else self._images(test_pixels, test_labels),
+        )
+
+    def _images(self, pixels: Tensor, labels: Tensor) -> Images:
+        kept = self.keep(labels)
+        return Images(pixels[kept, ::2, ::2].float() / 255, self.binary(labels[kept]))
+
+    def rows(self, images: int, seed: int) -> list[Tensor]:
+        order = torch.randperm(images, generator=generator(seed, "split"))
+        return [order[e :: len(self.betas)] for e in range(len(self.betas))]

@@ -1,0 +1,124 @@
+r"""Scores per environment: exact where a mechanism is known, sampled as papers do, plain for real domains.
+
+For environments that differ in one bias β, the accuracy of a fixed predictor is affine in it,
+
+    acc(β) = (1 − β) A₁ + β A₀,
+
+with A₁ and A₀ its accuracy where the spurious bit agrees and disagrees with the (noisy) label. Two passes over the
+test inputs, one with every spurious bit, give A₁ and A₀ in expectation over label noise, and so every β without
+sampling noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from invariance.core import Benchmark, Environment, Mechanism
+from invariance.errors import BadValue
+from invariance.families import Family
+from invariance.models.base import Model
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A score for each environment, higher is better: accuracy in [0, 1] for classes, −MSE for numbers."""
+
+    by_environment: dict[str, float]
+    intervals: dict[str, Interval] | None = None
+    """95 % bootstrap intervals of every environment, and of ``mean``, ``worst`` and ``gap``."""
+    agree: float | None = None
+    """A₁, where a mechanism is known."""
+    oppose: float | None = None
+    """A₀, where a mechanism is known."""
+
+    @property
+    def mean(self) -> float:
+        """Average over environments."""
+        return float(np.mean(list(self.by_environment.values())))
+
+    @property
+    def worst(self) -> float:
+        """The lowest."""
+        return min(self.by_environment.values())
+
+    @property
+    def gap(self) -> float:
+        """The highest less the lowest."""
+        return max(self.by_environment.values()) - self.worst
+
+
+@torch.no_grad()
+def outputs(model: Model, x: Tensor, rows: int = 1024) -> Tensor:
+    """F in evaluation mode, in slices that stay in the cache, [n, K]."""
+    was_training = model.training
+    model.eval()
+    f = torch.cat([model(part) for part in x.split(rows)])
+    model.train(was_training)
+    return f
+
+
+def evaluate(model: Model, benchmark: Benchmark, *, seed: int = 0, sampling: bool = False) -> Scores:
+    """Scores on the benchmark's test: exact if it has a mechanism (unless ``sampling``), else plain."""
+    mechanism = benchmark.mechanism
+    if mechanism is None:
+        return score(model, benchmark.test, benchmark.family, bootstrap=1000)
+    if sampling:
+        return sampled(model, mechanism, benchmark.family, torch.Generator().manual_seed(seed))
+    return exact(model, mechanism, benchmark.family)
+
+
+def exact(model: Model, mechanism: Mechanism, family: Family) -> Scores:
+    """The expected accuracy at every β, from two passes."""
+    named = [family.predict(outputs(model, x)).bool() for x in mechanism.inputs]  # prediction with bit 0, with bit 1
+    same, other = torch.zeros(len(mechanism)), torch.zeros(len(mechanism))
+    for y, chance in ((mechanism.t, 1 - mechanism.alpha), (~mechanism.t, mechanism.alpha)):
+        agreeing, opposing = torch.where(y, named[1], named[0]), torch.where(y, named[0], named[1])
+        same += chance * (agreeing == y)
+        other += chance * (opposing == y)
+    agree, oppose = float(same.double().mean()), float(other.double().mean())
+    line = {f"β={beta:g}": (1 - beta) * agree + beta * oppose for beta in mechanism.betas}
+    return Scores(line, agree=agree, oppose=oppose)
+
+
+def sampled(model: Model, mechanism: Mechanism, family: Family, generator: torch.Generator) -> Scores:
+    """Accuracy on a fresh draw of labels and spurious bits for every β.
+
+    Carries sampling noise: a perfectly invariant 70 % predictor shows a gap of 1.7 points on 10,000 samples.
+    """
+    return score(model, [mechanism.environment(beta, generator) for beta in mechanism.betas], family)
+
+
+def score(model: Model, environments: Sequence[Environment], family: Family, *, bootstrap: int = 0) -> Scores:
+    """The mean score in each environment, with intervals from ``bootstrap`` resamplings."""
+    if not environments:
+        raise BadValue("there is no environment to score on")
+    each = {
+        e.name: family.score(outputs(model, e.x), family.check(e.y, f"environment {e.name!r}")).double().numpy()
+        for e in environments
+    }
+    means = {name: float(values.mean()) for name, values in each.items()}
+    return Scores(means, _intervals(each, bootstrap) if bootstrap else None)
+
+
+def _intervals(each: dict[str, NDArray[np.float64]], resamplings: int) -> dict[str, Interval]:
+    rng = np.random.default_rng(0)
+    draws = {
+        name: np.array([rng.choice(values, len(values)).mean() for _ in range(resamplings)])
+        for name, values in each.items()
+    }
+    table = np.stack(list(draws.values()))  # [E, resamplings]
+    draws |= {"mean": table.mean(0), "worst": table.min(0), "gap": table.max(0) - table.min(0)}
+    return {name: (float(np.quantile(d, 0.025)), float(np.quantile(d, 0.975))) for name, d in draws.items()}
+
+
+def collapsed(model: Model, environments: Sequence[Environment], family: Family) -> bool:
+    """Whether predictions are (nearly) the same for all inputs: 99 % of one class, or 1 % of the targets' spread."""
+    f = torch.cat([outputs(model, e.x) for e in environments])
+    y = torch.cat([e.y for e in environments])
+    return not family.spread(f, y) >= 0.01

@@ -1,0 +1,104 @@
+"""Several methods, several seeds, one row a method."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from invariance.errors import BadValue
+from invariance.experiments.local import run_all
+from invariance.experiments.run import Run
+from invariance.experiments.spec import Spec
+from invariance.selection import Checkpoint, label, rule, select
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method over its seeds, at the checkpoints a selection rule took. Only finished runs are averaged."""
+
+    runs: tuple[Run, ...]
+    chosen: tuple[Checkpoint, ...]
+    selection: str
+
+    @property
+    def spec(self) -> Spec:
+        """The spec of the first seed."""
+        return self.runs[0].spec
+
+    @property
+    def status(self) -> str:
+        """``finished``, or what else happened and how often."""
+        others = [run.status for run in self.runs if run.status != "finished"]
+        counts = {status: others.count(status) for status in sorted(set(others))}
+        return ", ".join(f"{status} {n} of {len(self.runs)}" for status, n in counts.items()) or "finished"
+
+    def values(self, metric: str) -> list[float]:
+        """``mean``, ``worst`` or ``gap`` of every finished seed, in percent."""
+        return [100 * getattr(checkpoint.test, metric) for checkpoint in self.chosen]
+
+    def curve(self) -> dict[str, list[float]]:
+        """Accuracy of every finished seed in each test environment, in percent."""
+        names = self.chosen[0].test.by_environment if self.chosen else {}
+        return {name: [100 * c.test.by_environment[name] for c in self.chosen] for name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """One flat object for machines."""
+        spec = self.spec
+        row: dict[str, Any] = {
+            "method": spec.method,
+            "data": spec.data_name,
+            "recipe": spec.recipe_name,
+            "seeds": len(self.runs),
+            "first_seed": spec.seed,
+            "selection": label(self.selection),
+            "status": self.status,
+            "seconds": round(float(np.mean([run.seconds for run in self.runs])), 3),
+        }
+        for name, metric in (("average", "mean"), ("worst", "worst"), ("gap", "gap")):
+            values = self.values(metric)
+            row[name] = float(np.mean(values)) if values else None
+            row[f"{name}_std"] = float(np.std(values)) if values else None
+        return row
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What to run: every method with every seed, and the extra runs a selection rule asks for."""
+
+    specs: tuple[tuple[Spec, ...], ...]
+    """One tuple a method, one spec a seed."""
+    selection: str = "last"
+
+    def work(self) -> list[Spec]:
+        """Every run, the extra ones of leave-one-environment-out included."""
+        own = [spec for method in self.specs for spec in method]
+        return own + [spec.holding_out(name) for spec in own for name in self._held_out(spec)]
+
+    def _held_out(self, spec: Spec) -> list[str]:
+        if not rule(self.selection).holds_out:
+            return []
+        benchmark = spec.data.load(spec.seed)
+        names = [environment.name for environment in benchmark.train]
+        benchmark.holding_out(names[0])  # refuses too few environments before anything runs
+        return names
+
+    def run(self, workers: int) -> Iterator[Run]:
+        """Every run as it finishes."""
+        if workers < 1:
+            raise BadValue(f"workers = {workers}; at least 1 is needed")
+        for _, finished in run_all(self.work(), workers):
+            yield finished
+
+    def rows(self, runs: Sequence[Run]) -> list[Row]:
+        """One row a method, from all its runs."""
+        return [self._row([run for run in runs if run.spec.objective == method[0].objective]) for method in self.specs]
+
+    def _row(self, runs: Sequence[Run]) -> Row:
+        own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
+        chosen = []
+        for run in own:
+            held_out = [r.history for r in runs if r.spec.hold_out is not None and r.spec.seed == run.spec.seed]
+            if run.status == "finished":
+                chosen.append(select(self.selection, run.history, held_out))
+        return Row(tuple(own), tuple(chosen), self.selection)

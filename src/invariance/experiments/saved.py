@@ -1,0 +1,67 @@
+"""A trained model on disk: weights as safetensors, everything else as one JSON manifest."""
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from invariance.core import Benchmark, generator
+from invariance.errors import BadValue, DataError, InvarianceError
+from invariance.experiments.run import Executed, Run, fresh_model
+from invariance.models.base import Model
+
+WEIGHTS, MANIFEST = "weights.safetensors", "manifest.json"
+
+
+def claim(folder: Path, *, overwrite: bool = False) -> None:
+    """Make sure a run can be saved to ``folder``, before it is trained."""
+    if (folder / MANIFEST).exists() and not overwrite:
+        raise BadValue(f"{folder} already holds a run; choose another folder with -o, or add --overwrite")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadValue(f"cannot write to {folder}: {error.strerror}; choose another folder with -o") from None
+    if not os.access(folder, os.W_OK):
+        raise BadValue(f"cannot write to {folder}: no permission; choose another folder with -o")
+
+
+def save(executed: Executed, folder: Path) -> None:
+    """Write weights and manifest; each file appears whole or not at all."""
+    manifest = {
+        "run": executed.run.to_json(),
+        "environments": [{"name": e.name, "samples": len(e)} for e in executed.benchmark.train],
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in ("invariance", "torch", "numpy", "scikit-learn")},
+    }
+    tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
+    save_file(tensors, folder / f"{WEIGHTS}.part")
+    (folder / f"{MANIFEST}.part").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    for name in (WEIGHTS, MANIFEST):
+        (folder / f"{name}.part").replace(folder / name)
+
+
+def load(folder: Path) -> tuple[Run, Model, Benchmark]:
+    """The run, its model ready to predict, and its benchmark."""
+    if not (folder / MANIFEST).is_file():
+        raise DataError(f"{folder} holds no {MANIFEST}; give a folder that 'invariance train' wrote")
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        run = Run.from_json(manifest["run"])
+        weights = load_file(folder / WEIGHTS)
+        benchmark = run.spec.data.load(run.spec.seed, oracle=run.spec.objective.oracle)
+        model = run.spec.objective.prepare(
+            fresh_model(run.spec, benchmark), len(benchmark.train), generator(run.spec.seed, "objective")
+        )
+        model.load_state_dict(weights)
+    except InvarianceError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, ValidationError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{folder} holds no readable run ({reason}); train it again") from None
+    return run, model.eval(), benchmark

@@ -1,0 +1,116 @@
+"""What decides a run completely."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from invariance.data import DATA
+from invariance.data.base import DataSet
+from invariance.errors import BadValue, UnknownName
+from invariance.models import MODELS
+from invariance.models.base import Architecture
+from invariance.objectives import METHODS
+from invariance.objectives.base import Objective
+from invariance.recipes.presets import recipe
+from invariance.recipes.recipe import Recipe
+
+SECTIONS = ("data", "model", "objective", "recipe")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run, before it is run. ``hold_out`` names a training environment to select on instead of training on it."""
+
+    data: DataSet
+    model: Architecture
+    objective: Objective
+    recipe: Recipe
+    recipe_name: str
+    seed: int = 0
+    hold_out: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: str,
+        method: str,
+        recipe_name: str,
+        seed: int = 0,
+        changes: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> "Spec":
+        """From names, with changed fields by section: ``{"objective": {"gamma": 1e4}}``."""
+        changes = changes or {}
+        if unknown := changes.keys() - set(SECTIONS):
+            raise UnknownName("section of a run", min(unknown), SECTIONS)
+        data_set = DATA.create(data, changes.get("data"))
+        objective = METHODS.create(method, changes.get("objective"))
+        default = MODELS.dump(data_set.architecture)
+        model = MODELS.load({**default, **changes.get("model", {})})
+        how = recipe(recipe_name, objective.preferences, changes.get("recipe"))
+        return cls(data_set, model, objective, how, recipe_name, seed)
+
+    @property
+    def data_name(self) -> str:
+        """The data set's name."""
+        return DATA.name(self.data)
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return METHODS.name(self.objective)
+
+    def holding_out(self, environment: str) -> "Spec":
+        """The same run without a training environment."""
+        return replace(self, hold_out=environment)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that :meth:`from_json` reads back."""
+        return {
+            "data": DATA.dump(self.data),
+            "model": MODELS.dump(self.model),
+            "objective": METHODS.dump(self.objective),
+            "recipe": {"name": self.recipe_name, **TypeAdapter(Recipe).dump_python(self.recipe, mode="json")},
+            "seed": self.seed,
+            "hold_out": self.hold_out,
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Spec":
+        """The spec that :meth:`to_json` made this of."""
+        fields = {k: v for k, v in plain["recipe"].items() if k != "name"}
+        return cls(
+            DATA.load(plain["data"]),
+            MODELS.load(plain["model"]),
+            METHODS.load(plain["objective"]),
+            recipe("full-batch", changes=fields),
+            plain["recipe"]["name"],
+            plain["seed"],
+            plain["hold_out"],
+        )
+
+
+def parse_changes(settings: list[str]) -> dict[str, dict[str, Any]]:
+    """``["objective.gamma=1e4", "recipe.gradient.radius=0.1"]`` as nested plain data."""
+    changes: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        section, *fields = path.strip().split(".")
+        if not equals or not fields:
+            raise BadValue(f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example objective.gamma=1e4")
+        if section not in SECTIONS:
+            raise UnknownName("section of a run", section, SECTIONS)
+        place = changes.setdefault(section, {})
+        for name in fields[:-1]:
+            place = place.setdefault(name, {})
+        place[fields[-1]] = _value(text)
+    return changes
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text.strip()

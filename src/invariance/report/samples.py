@@ -1,0 +1,42 @@
+"""What the samples of an environment look like."""
+
+from collections.abc import Sequence
+
+import torch
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from invariance.core import Environment
+
+CELL, GAP, MARGIN = 48, 4, 90
+
+
+def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Image.Image:
+    """A row of samples for each environment, those of label 0 left of those of label 1."""
+    height = len(environments) * (CELL + GAP) + GAP + 20
+    sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "white")
+    pen = ImageDraw.Draw(sheet)
+    half = columns // 2
+    for column, text in ((0, "y = 0"), (half, "y = 1")):
+        pen.text((MARGIN + column * (CELL + GAP), 4), text, fill="black")
+    for row, environment in enumerate(environments):
+        top = 20 + row * (CELL + GAP)
+        pen.text((8, top + CELL // 2 - 6), environment.name, fill="black")
+        for label in (0, 1):
+            shown = environment.x[environment.y == label][:half]
+            for column, x in enumerate(shown):
+                left = MARGIN + (label * half + column) * (CELL + GAP)
+                sheet.paste(_picture(x), (left, top))
+    return sheet
+
+
+def _picture(x: Tensor) -> Image.Image:
+    """Two channels as red and green, one as grey, three as they are; a vector as a strip of grey."""
+    if x.ndim == 1:
+        x = ((x - x.min().clamp(max=-1)) / 2).view(1, 1, -1)
+    if x.shape[0] == 1:
+        x = x.expand(3, -1, -1)
+    if x.shape[0] == 2:
+        x = torch.cat([x, torch.zeros_like(x[:1])])
+    pixels = (x.clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy()
+    return Image.fromarray(pixels, "RGB").resize((CELL, CELL), Image.Resampling.NEAREST)
