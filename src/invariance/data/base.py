@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 from invariance.core import Benchmark
 from invariance.data.files import File
 from invariance.models.base import Architecture
+from invariance.recipes.presets import Preferences
 from invariance.values import STRICT, Share
 
 Betas = Annotated[tuple[Share, ...], Field(min_length=1)]
@@ -25,6 +26,8 @@ class DataSet(ABC):
     files: ClassVar[tuple[File, ...]] = ()
     architecture: ClassVar[Architecture]
     """The model the literature uses on it."""
+    preferences: ClassVar[Preferences] = {}
+    """What this data set needs changed in a recipe, by the recipe's name; wins over what a method prefers."""
 
     @abstractmethod
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:

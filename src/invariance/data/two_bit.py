@@ -11,6 +11,7 @@ from invariance.data.base import Betas, DataSet
 from invariance.data.coloring import TEST_BETAS
 from invariance.families import Bernoulli
 from invariance.models.mlp import MLP
+from invariance.recipes.presets import Preferences
 from invariance.values import STRICT, Share
 
 
@@ -27,11 +28,12 @@ class TwoBit(DataSet):
     citation: ClassVar[str] = "Kamath et al., Does invariant risk minimization capture invariance?, AISTATS 2021"
     licence: ClassVar[str] = "generated"
     architecture: ClassVar[MLP] = MLP(width=16)
+    preferences: ClassVar[Preferences] = {name: {"lr": 1e-2} for name in ("full-batch", "small-batch", "short")}
 
     betas: Betas = (0.1, 0.2)
     alpha: Share = 0.25
     test_betas: Betas = TEST_BETAS
-    samples: PositiveInt = 5_000
+    samples: PositiveInt = 25_000
     """In each environment."""
 
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from invariance.core import Benchmark, Environment, generator
+from invariance.core import Benchmark, Environment
 from invariance.errors import Diverged
 from invariance.evaluation import collapsed, evaluate, score
 from invariance.experiments.spec import Spec
@@ -84,7 +84,7 @@ def execute(spec: Spec, on_snapshot: Callable[[Snapshot], None] | None = None, s
 
 def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
     """The spec's model before training."""
-    return spec.model.build(benchmark.input_shape, benchmark.family.outputs, generator(spec.seed, "init"))
+    return spec.model.build(benchmark.input_shape, benchmark.family.outputs, spec.seed)
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark) -> Checkpoint:

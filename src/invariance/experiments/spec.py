@@ -49,7 +49,7 @@ class Spec:
         objective = METHODS.create(method, changes.get("objective"))
         default = MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **changes.get("model", {})})
-        how = recipe(recipe_name, objective.preferences, changes.get("recipe"))
+        how = recipe(recipe_name, objective.preferences, data_set.preferences, changes=changes.get("recipe"))
         return cls(data_set, model, objective, how, recipe_name, seed)
 
     @property

@@ -7,6 +7,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from invariance.core import generator
 from invariance.values import STRICT
 
 
@@ -45,9 +46,13 @@ class Model(nn.Module):
 class Architecture(ABC):
     """What decides a model up to its input and output sizes."""
 
-    @abstractmethod
-    def build(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
+    def build(self, input_shape: tuple[int, ...], outputs: int, seed: int = 0) -> Model:
         """A freshly initialised model."""
+        return self.model(input_shape, outputs, generator(seed, "init"))
+
+    @abstractmethod
+    def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
+        """The model, its initial weights drawn from ``generator``."""
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:

@@ -28,6 +28,6 @@ class Gate(nn.Module):
 class Linear(Architecture):
     """f = w·(a ⊙ x) + b: the smallest w∘θ that can drop an input."""
 
-    def build(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
+    def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
         size = math.prod(input_shape)
         return Model(Gate(size), linear(size, outputs, generator))

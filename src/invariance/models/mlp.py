@@ -20,7 +20,7 @@ class MLP(Architecture):
     width: PositiveInt = 390
     depth: PositiveInt = 2
 
-    def build(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
+    def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
         layers: list[nn.Module] = [nn.Flatten()]
         size = math.prod(input_shape)
         for _ in range(self.depth):

@@ -5,7 +5,7 @@ only moves, whose loss they may evaluate as often as they like, so every recipe 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass as record
 from typing import ClassVar, Literal
 
@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from invariance.core import Batch
 from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative
 
 Estimator = Literal["squared", "split"]
-Preferences = Mapping[str, Mapping[str, object]]
 
 
 @record(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Estimator, Penalised, Preferences, product
+from invariance.objectives.base import Estimator, Penalised, product
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative
 

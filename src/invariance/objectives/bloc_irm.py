@@ -10,10 +10,11 @@ from torch import Tensor
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Annealed, Estimator, Move, Player, Preferences, product
+from invariance.objectives.base import Annealed, Estimator, Move, Player, product
 from invariance.objectives.fishr import variance_spread
 from invariance.objectives.heads import gradient_variances, gradients, outputs, outputs_each, store, vector
 from invariance.objectives.irmv1 import scale_gradient
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, Positive
 

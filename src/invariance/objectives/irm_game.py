@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Move, Objective, Player, Preferences
+from invariance.objectives.base import Move, Objective, Player
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative, Positive, Share
 

@@ -10,8 +10,9 @@ from torch.func import functional_call
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Penalised, Player, Preferences, product
+from invariance.objectives.base import Penalised, Player, product
 from invariance.objectives.irmv1 import scale_gradient
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative, Positive, Share
 

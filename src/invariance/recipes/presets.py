@@ -8,6 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from invariance.errors import BadValue, UnknownName
 from invariance.recipes.recipe import Recipe
 
+Preferences = Mapping[str, Mapping[str, Any]]
+
 
 class Preset(NamedTuple):
     """What a named recipe changes, and why."""
@@ -35,20 +37,19 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def recipe(
-    name: str,
-    preferences: Mapping[str, Mapping[str, object]] | None = None,
-    changes: Mapping[str, Any] | None = None,
-) -> Recipe:
+def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe called ``name``, or several joined by ``+``, later ones winning.
 
-    ``preferences`` are what a method's authors change in a recipe of that name; ``changes`` win over all.
+    ``preferences`` are what a method or a data set changes in a recipe of that name, later ones winning;
+    ``changes`` win over all.
     """
     fields: dict[str, Any] = {}
     for part in dict.fromkeys(["full-batch", *name.split("+")]):
         if part not in PRESETS:
             raise UnknownName("recipe", part, PRESETS)
-        fields |= {**PRESETS[part].changes, **(preferences or {}).get(part, {})}
+        fields |= PRESETS[part].changes
+        for prefers in preferences:
+            fields |= prefers.get(part, {})
     fields |= changes or {}
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
         raise UnknownName("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)
