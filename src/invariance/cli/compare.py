@@ -10,8 +10,6 @@ from invariance.cli.options import Changes, Json, RecipeName, out, print_json, p
 if TYPE_CHECKING:
     from invariance.experiments.comparison import Comparison, Row
 
-Positive = typer.Option(min=1)
-
 
 def compare(
     data: Annotated[str, typer.Option("--data", help="The data set (see: list data).")] = "colored-digits",
@@ -72,6 +70,7 @@ def _run(comparison: "Comparison", workers: int) -> "list[Row]":
 
 def _show(rows: "list[Row]") -> None:
     import numpy as np
+    from rich import box
     from rich.table import Table
 
     from invariance.report.curves import sparkline
@@ -80,27 +79,58 @@ def _show(rows: "list[Row]") -> None:
     spec = rows[0].spec
     environments = list(next((row.curve() for row in rows if row.chosen), {}))
     table = Table(
-        title=f"{spec.data.title} · recipe {spec.recipe_name} · {len(rows[0].runs)} seeds from {spec.seed}",
-        caption=f"accuracy in %, mean ± std over seeds; checkpoint: {label(rows[0].selection)}; "
-        f"{len(environments)} test environments",
+        title=f"{spec.data.title} · recipe {spec.recipe_name} · {_seeds(rows[0])} · checkpoint: {label(rows[0].selection)}",
+        caption=f"accuracy in % over {len(environments)} test environments, mean ± std over seeds",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
-    span = f"{environments[0]} … {environments[-1].removeprefix('β=')}" if environments else ""
-    table.add_column("method")
+    table.add_column("method", no_wrap=True)
     for heading in ("average", "worst", "gap"):
-        table.add_column(heading, justify="right")
-    table.add_column(span, no_wrap=True)
-    table.add_column("time", justify="right")
-    table.add_column("status")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column(f"{environments[0]} … {environments[-1]}" if environments else "", no_wrap=True)
+    table.add_column("a run", justify="right", no_wrap=True)
     for row in rows:
-        cells = [
-            f"{np.mean(values):.1f} ± {np.std(values):.1f}" if (values := row.values(metric)) else "–"
-            for metric in ("mean", "worst", "gap")
-        ]
+        cells = [_mean_std(row.values(metric)) for metric in ("mean", "worst", "gap")]
         line = sparkline([float(np.mean(values)) for values in row.curve().values()])
-        seconds = np.mean([run.seconds for run in row.runs])
-        oracle = " (oracle)" if row.spec.objective.oracle else ""
-        table.add_row(row.spec.objective.title + oracle, *cells, line, f"{seconds:.1f} s", row.status)
-    out().print(table)
+        seconds = f"{np.mean([run.seconds for run in row.runs]):.1f} s"
+        table.add_row(row.spec.objective.title, *cells, line, seconds)
+    console = out()
+    console.print(table)
+    for note in _notes(rows):
+        console.print(note, highlight=False)
+
+
+def _seeds(row: "Row") -> str:
+    first, last = row.runs[0].spec.seed, row.runs[-1].spec.seed
+    return f"seed {first}" if first == last else f"seeds {first}–{last}"
+
+
+def _mean_std(values: list[float]) -> str:
+    import numpy as np
+
+    return f"{np.mean(values):.1f} ±{np.std(values):4.1f}" if values else "–"
+
+
+def _notes(rows: "list[Row]") -> list[str]:
+    """What a newcomer should read off the table, and what went wrong."""
+    import numpy as np
+
+    notes = [f"{row.spec.objective.title}: {row.status}, left out of its averages" for row in rows if row.failures]
+    plain = next((row for row in rows if row.spec.method == "erm" and row.chosen), None)
+    invariant = [
+        row
+        for row in rows
+        if row.chosen and row.spec.objective.needs_environments > 1 and not row.spec.objective.oracle
+    ]
+    if plain and invariant:
+        best = max(invariant, key=lambda row: float(np.mean(row.values("worst"))))
+        notes.append(
+            f"Where the spurious cue misleads most, ERM is right on {np.mean(plain.values('worst')):.0f} % of the "
+            f"samples and {best.spec.objective.title} on {np.mean(best.values('worst')):.0f} %."
+        )
+    if any(row.spec.objective.oracle for row in rows):
+        notes.append("GrayScale is an oracle: it never sees the spurious cue.")
+    return notes
 
 
 def _draw(rows: "list[Row]", path: Path, *, quiet: bool) -> None:
@@ -109,7 +139,7 @@ def _draw(rows: "list[Row]", path: Path, *, quiet: bool) -> None:
     spec = rows[0].spec
     curves = {row.spec.objective.title: row.curve() for row in rows if row.chosen}
     try:
-        draw(curves, f"{spec.data.title}, recipe {spec.recipe_name}, {len(rows[0].runs)} seeds", path)
+        draw(curves, f"{spec.data.title}, recipe {spec.recipe_name}, {_seeds(rows[0])}", path)
     except ModuleNotFoundError:
         note = "no picture: it needs matplotlib (pip install 'invariance[report]')"
     else:

@@ -27,10 +27,14 @@ class Row:
         return self.runs[0].spec
 
     @property
+    def failures(self) -> list[str]:
+        """The status of every seed that did not finish well."""
+        return [run.status for run in self.runs if run.status != "finished"]
+
+    @property
     def status(self) -> str:
         """``finished``, or what else happened and how often."""
-        others = [run.status for run in self.runs if run.status != "finished"]
-        counts = {status: others.count(status) for status in sorted(set(others))}
+        counts = {status: self.failures.count(status) for status in sorted(set(self.failures))}
         return ", ".join(f"{status} {n} of {len(self.runs)}" for status, n in counts.items()) or "finished"
 
     def values(self, metric: str) -> list[float]:

@@ -65,7 +65,7 @@ class BLOCIRM(Annealed):
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2e-3},
         "small-batch": {"lr": 2e-3},
-        "short": {"lr": 3e-3},
+        "short": {"lr": 3e-3, "epochs": 16, "warmup": 0.3},
     }
 
     penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"

@@ -30,7 +30,7 @@ class IRMv0(Penalised):
     title: ClassVar[str] = "IRMv0"
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
-    preferences: ClassVar[Preferences] = {"short": {"lr": 5e-3}}
+    preferences: ClassVar[Preferences] = {"short": {"lr": 5e-3, "epochs": 18, "warmup": 0.25}}
 
     estimator: Estimator = "squared"
 
