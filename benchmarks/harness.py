@@ -109,7 +109,7 @@ def environments(sizes: Sequence[int], seed: int = 0) -> list[Environment]:
 
 def run(objective: Objective, data: Sequence[Environment], name: str, *, slice_rows: int | None = None) -> Training:
     """A run of the recipe ``name`` on Colored-MNIST's network, half-way between the switch and its end."""
-    model = MLP().build((INPUTS,), 1, torch.Generator().manual_seed(0))
+    model = MLP().build((INPUTS,), 1)
     model.slice = slice_rows or model.slice
     training = Training(model, objective, data, recipe(name, objective.preferences), Bernoulli(), 0)
     training.step = (training.switch + training.steps) // 2

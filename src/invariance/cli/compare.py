@@ -79,7 +79,8 @@ def _show(rows: "list[Row]") -> None:
     spec = rows[0].spec
     environments = list(next((row.curve() for row in rows if row.chosen), {}))
     table = Table(
-        title=f"{spec.data.title} · recipe {spec.recipe_name} · {_seeds(rows[0])} · checkpoint: {label(rows[0].selection)}",
+        title=f"{spec.data.title} · recipe {spec.recipe_name} · {_seeds(rows[0])} · "
+        f"checkpoint: {label(rows[0].selection)}",
         caption=f"accuracy in % over {len(environments)} test environments, mean ± std over seeds",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -117,11 +118,7 @@ def _notes(rows: "list[Row]") -> list[str]:
 
     notes = [f"{row.spec.objective.title}: {row.status}, left out of its averages" for row in rows if row.failures]
     plain = next((row for row in rows if row.spec.method == "erm" and row.chosen), None)
-    invariant = [
-        row
-        for row in rows
-        if row.chosen and row.spec.objective.needs_environments > 1 and not row.spec.objective.oracle
-    ]
+    invariant = [row for row in rows if row.chosen and row.spec.objective.needs_environments > 1]
     if plain and invariant:
         best = max(invariant, key=lambda row: float(np.mean(row.values("worst"))))
         notes.append(
