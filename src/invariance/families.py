@@ -45,8 +45,8 @@ class Family(ABC):
         """How good each prediction is, higher is better: 1 or 0 for classes, −(f − y)² for numbers; [..., n]."""
 
     @abstractmethod
-    def spread(self, f: Tensor, y: Tensor) -> float:
-        """How far predictions are from constant: 1 less the share of the commonest class, or std(f) / std(y)."""
+    def gain(self, f: Tensor, y: Tensor) -> float:
+        """What predictions are worth over the best constant: accuracy less the commonest class's share, or R²."""
 
 
 @final
@@ -74,8 +74,8 @@ class Bernoulli(Family):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return (self.predict(f) == y).to(f.dtype)
 
-    def spread(self, f: Tensor, y: Tensor) -> float:
-        return _rest(self.predict(f))
+    def gain(self, f: Tensor, y: Tensor) -> float:
+        return float(self.score(f, y).mean() - y.unique(return_counts=True)[1].max() / len(y))
 
 
 @final
@@ -104,8 +104,8 @@ class Categorical(Family):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return (self.predict(f) == y).to(f.dtype)
 
-    def spread(self, f: Tensor, y: Tensor) -> float:
-        return _rest(self.predict(f))
+    def gain(self, f: Tensor, y: Tensor) -> float:
+        return float(self.score(f, y).mean() - y.unique(return_counts=True)[1].max() / len(y))
 
 
 @final
@@ -135,8 +135,8 @@ class Gaussian(Family):
     def score(self, f: Tensor, y: Tensor) -> Tensor:
         return -(f.squeeze(-1) - y).square()
 
-    def spread(self, f: Tensor, y: Tensor) -> float:
-        return float(f.std() / y.std().clamp(min=1e-12))
+    def gain(self, f: Tensor, y: Tensor) -> float:
+        return 1 + float(self.score(f, y).mean() / y.var(correction=0).clamp(min=1e-12))
 
 
 def _classes(y: Tensor, classes: int, where: str) -> Tensor:
@@ -146,8 +146,3 @@ def _classes(y: Tensor, classes: int, where: str) -> Tensor:
         got = y[outside][0].item()
         raise BadValue(f"{where}: label {got:g} is outside the classes 0 to {classes - 1}; relabel the data")
     return y
-
-
-def _rest(predictions: Tensor) -> float:
-    counts = predictions.unique(return_counts=True)[1]
-    return float(1 - counts.max() / counts.sum())

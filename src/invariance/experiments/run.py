@@ -77,7 +77,7 @@ def execute(spec: Spec, on_snapshot: Callable[[Snapshot], None] | None = None, s
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
-        status, reason = "collapsed", "the final predictor is (nearly) constant"
+        status, reason = "collapsed", "the final predictor is no better than a constant on validation samples"
     run = Run(spec, status, tuple(history), time.perf_counter() - start, reason)
     return Executed(run, model, benchmark)
 

@@ -14,14 +14,14 @@ CELL, GAP, MARGIN = 48, 4, 90
 def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Image.Image:
     """A row of samples for each environment, those of label 0 left of those of label 1."""
     height = len(environments) * (CELL + GAP) + GAP + 20
-    sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "white")
+    sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "#e4e4e4")
     pen = ImageDraw.Draw(sheet)
     half = columns // 2
     for column, text in ((0, "y = 0"), (half, "y = 1")):
         pen.text((MARGIN + column * (CELL + GAP), 4), text, fill="black")
     for row, environment in enumerate(environments):
         top = 20 + row * (CELL + GAP)
-        pen.text((8, top + CELL // 2 - 6), environment.name, fill="black")
+        pen.text((8, top + CELL // 2 - 6), environment.name.replace("β=", "beta "), fill="black")
         for label in (0, 1):
             shown = environment.x[environment.y == label][:half]
             for column, x in enumerate(shown):
