@@ -50,7 +50,7 @@ class Catalogue(Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         key = name.lower().replace("_", "-")
         if key not in self.classes:
-            raise UnknownName(self.kind, name, self.classes)
+            raise UnknownName.of(self.kind, name, self.classes)
         return self.classes[key]
 
     def create(self, name: str, fields: Mapping[str, Any] | None = None) -> T:
@@ -59,7 +59,7 @@ class Catalogue(Generic[T]):
         fields = fields or {}
         known = getattr(cls, "__dataclass_fields__", {})
         if unknown := fields.keys() - known.keys():
-            raise UnknownName(f"field of {self.kind} {name!r}", min(unknown), known)
+            raise UnknownName.of(f"field of {self.kind} {name!r}", min(unknown), known)
         try:
             return TypeAdapter(cls).validate_python(fields)
         except ValidationError as error:

@@ -103,7 +103,7 @@ class Benchmark:
     def holding_out(self, name: str) -> "Benchmark":
         """The benchmark without one training environment, on whose samples models are then selected."""
         if name not in (names := [e.name for e in self.train]):
-            raise UnknownName("training environment", name, names)
+            raise UnknownName.of("training environment", name, names)
         rest = tuple(e for e in self.train if e.name != name)
         if len(rest) < 2:
             raise BadValue(

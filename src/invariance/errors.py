@@ -20,12 +20,14 @@ class InvarianceError(Exception):
 class UnknownName(InvarianceError, KeyError):
     """A name that is not in the list of names it must come from."""
 
-    def __init__(self, kind: str, got: str, known: Iterable[str]) -> None:
+    @classmethod
+    def of(cls, kind: str, got: str, known: Iterable[str]) -> "UnknownName":
+        """Say what was probably meant."""
         names = sorted(known)
         close = get_close_matches(got.lower().replace("_", "-"), names, n=1, cutoff=0.5)
         close = close or get_close_matches(got.lower(), names, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
-        super().__init__(f"no {kind} is called {got!r}. {hint}")
+        return cls(f"no {kind} is called {got!r}. {hint}")
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -68,7 +68,7 @@ RULES: dict[str, Rule] = {
 def rule(name: str) -> Rule:
     """The rule of this name."""
     if name not in RULES:
-        raise UnknownName("selection rule", name, RULES)
+        raise UnknownName.of("selection rule", name, RULES)
     return RULES[name]
 
 

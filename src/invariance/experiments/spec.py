@@ -44,7 +44,7 @@ class Spec:
         """From names, with changed fields by section: ``{"objective": {"gamma": 1e4}}``."""
         changes = changes or {}
         if unknown := changes.keys() - set(SECTIONS):
-            raise UnknownName("section of a run", min(unknown), SECTIONS)
+            raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
         objective = METHODS.create(method, changes.get("objective"))
         default = MODELS.dump(data_set.architecture)
@@ -101,7 +101,7 @@ def parse_changes(settings: list[str]) -> dict[str, dict[str, Any]]:
         if not equals or not fields:
             raise BadValue(f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example objective.gamma=1e4")
         if section not in SECTIONS:
-            raise UnknownName("section of a run", section, SECTIONS)
+            raise UnknownName.of("section of a run", section, SECTIONS)
         place = changes.setdefault(section, {})
         for name in fields[:-1]:
             place = place.setdefault(name, {})

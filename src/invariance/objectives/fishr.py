@@ -11,6 +11,7 @@ from invariance.core import Batch
 from invariance.models.base import Model
 from invariance.objectives.base import Penalised
 from invariance.objectives.heads import gradient_variances, vector
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT
 
@@ -41,6 +42,8 @@ class Fishr(Penalised):
         "The moving average (if any) starts at zero.",
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",
     )
+
+    preferences: ClassVar[Preferences] = {"short": {"lr": 7e-4}}
 
     coordinates: Literal["sum", "mean"] = "sum"
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0

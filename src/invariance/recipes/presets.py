@@ -46,13 +46,13 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
     fields: dict[str, Any] = {}
     for part in dict.fromkeys(["full-batch", *name.split("+")]):
         if part not in PRESETS:
-            raise UnknownName("recipe", part, PRESETS)
+            raise UnknownName.of("recipe", part, PRESETS)
         fields |= PRESETS[part].changes
         for prefers in preferences:
             fields |= prefers.get(part, {})
     fields |= changes or {}
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
-        raise UnknownName("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)
+        raise UnknownName.of("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)
     try:
         return TypeAdapter(Recipe).validate_python(fields)
     except ValidationError as error:
