@@ -1,6 +1,10 @@
 """One thread, one hypothesis profile, and the small problems the tests share."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import torch
@@ -8,8 +12,11 @@ from hypothesis import HealthCheck, settings
 from torch import nn
 
 from invariance.core import Environment, generator
+from invariance.data import DATA
 from invariance.families import Bernoulli, Categorical, Family
+from invariance.models import MODELS
 from invariance.models.base import Model, linear
+from invariance.objectives import METHODS
 
 torch.set_num_threads(1)
 
@@ -73,3 +80,39 @@ def smooth() -> Callable[..., Model]:
         return model
 
     return make
+
+
+@pytest.fixture(scope="session")
+def published() -> Path:
+    """The folder with the published MNIST and Fashion-MNIST files."""
+    folder = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere")
+    if not all((folder / name / "t10k-labels-idx1-ubyte.gz").is_file() for name in ("mnist", "fashion-mnist")):
+        pytest.skip("set INVARIANCE_DATA to a folder that holds mnist/ and fashion-mnist/")
+    return folder
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+    """Put another package on the path: its source, and its entry points as lines by group of the catalogue.
+
+    Gives the folder it lies in.
+    """
+    folder = tmp_path / "site-packages"
+
+    def forget() -> None:
+        for catalogue in (METHODS, DATA, MODELS):
+            vars(catalogue).pop("classes", None)
+        sys.modules.pop("another_package", None)
+
+    def install(source: str, **groups: list[str]) -> Path:
+        (about := folder / "another_package-1.0.dist-info").mkdir(parents=True)
+        (folder / "another_package.py").write_text(dedent(source))
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: another-package\nVersion: 1.0\n")
+        lines = [line for group, entries in groups.items() for line in (f"[invariance.{group}]", *entries)]
+        (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        monkeypatch.syspath_prepend(folder)
+        forget()
+        return folder
+
+    yield install
+    forget()

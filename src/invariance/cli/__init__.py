@@ -9,6 +9,8 @@ import typer
 from invariance.cli import compare, data, evaluate, listing, train
 from invariance.errors import InvarianceError
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -45,24 +47,22 @@ def main() -> None:
     """Run a command; an error is one line on standard error and a non-zero exit."""
     try:
         code = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        _fail("stopped", 130)
-    except typer.Abort:
-        _fail("stopped", 130)
-    except typer.TyperException as error:
-        _fail(f"{error.format_message()} Try --help.", 2)
-    except InvarianceError as error:
-        _fail(str(error), 1)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader (a pager, head) went away
-    except OSError as error:
-        _fail(f"{error.filename or 'the system'}: {error.strerror or error}", 1)
-    else:
-        sys.exit(code if isinstance(code, int) else 0)
+    except BrokenPipeError:  # the reader (a pager, head) went away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except (typer.TyperException, InvarianceError, OSError) as error:
+        if os.environ.get("INVARIANCE_DEBUG"):
+            raise
+        code = 2 if isinstance(error, typer.TyperException) else 1
+        print(f"error: {_line(error)}", file=sys.stderr)
+    if code == INTERRUPTED:
+        print("stopped", file=sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str, code: int) -> None:
-    if os.environ.get("INVARIANCE_DEBUG"):
-        raise
-    print(f"error: {message}", file=sys.stderr)
-    sys.exit(code)
+def _line(error: Exception) -> str:
+    if isinstance(error, typer.TyperException):
+        return f"{error.format_message().rstrip('.')}. Try --help."
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the system'}: {error.strerror or error}"
+    return str(error)
