@@ -1,8 +1,8 @@
 """What many environments cost: a training step of each one-move method at 2, 8, 64 and 512 environments.
 
 First batches of 1,024 rows with equal counts of every environment, as every recipe with batches draws them;
-then 2,048 rows at once (full batch) whose environments have unequal sizes, three and five in turn. Each column is the
-time of a step over that of the same method with two environments of equal size, timed in turns.
+then 2,048 rows at once (full batch) whose environments have unequal sizes, 3 : 5 in turn. A column is the time
+of a step over that of the same method with two environments of equal size, timed in turns.
 
 Aim: at most 1.2 at 512.
 """

@@ -107,10 +107,9 @@ def environments(sizes: Sequence[int], seed: int = 0) -> list[Environment]:
     return [Environment(f"{e:04d}", x[a:b], y[a:b]) for e, (a, b) in enumerate(pairwise(ends))]
 
 
-def run(objective: Objective, data: Sequence[Environment], name: str, *, slice_rows: int | None = None) -> Training:
+def run(objective: Objective, data: Sequence[Environment], name: str) -> Training:
     """A run of the recipe ``name`` on Colored-MNIST's network, half-way between the switch and its end."""
     model = MLP().build((INPUTS,), 1)
-    model.slice = slice_rows or model.slice
     training = Training(model, objective, data, recipe(name, objective.preferences), Bernoulli(), 0)
     training.step = (training.switch + training.steps) // 2
     return training
@@ -120,7 +119,7 @@ def cells(row: Sequence[object]) -> Iterator[str]:
     """Numbers as people read them."""
     for value in row:
         if not isinstance(value, float):
-            yield str(value)
+            yield "" if value is None else str(value)
         elif 0 < value < 1e-3:
             yield f"{value:.0e}"
         else:

@@ -85,9 +85,9 @@ def birm(tau: float, draws: int = 10) -> Evaluate:
             risks.append(risk(f, y))
             for _ in range(draws):
                 scale = (1 + tau * torch.randn(())).requires_grad_()
-                (even,) = grad(risk(scale * f[0::2], y[0::2]), [scale], create_graph=True)
-                (odd,) = grad(risk(scale * f[1::2], y[1::2]), [scale], create_graph=True)
-                penalties.append(even * odd)
+                halves = zip(f.chunk(2), y.chunk(2), strict=True)
+                first, second = (grad(risk(scale * f, y), [scale], create_graph=True)[0] for f, y in halves)
+                penalties.append(first * second)
         return average(risks), average(penalties)
 
     return evaluate

@@ -83,6 +83,17 @@ def smooth() -> Callable[..., Model]:
 
 
 @pytest.fixture(scope="session")
+def assert_share() -> Callable[[torch.Tensor, float], None]:
+    """As many are true as expected, within four standard errors."""
+
+    def check(flags: torch.Tensor, expected: float) -> None:
+        error = (expected * (1 - expected) / len(flags)) ** 0.5
+        assert flags.double().mean().item() == pytest.approx(expected, abs=4 * error)
+
+    return check
+
+
+@pytest.fixture(scope="session")
 def published() -> Path:
     """The folder with the published MNIST and Fashion-MNIST files."""
     folder = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere")

@@ -136,23 +136,24 @@ def gradients(objective: Objective, model: Model, batch: Batch) -> list[Tensor]:
 @pytest.mark.usefixtures("double")
 @each(OBJECTIVES)
 @pytest.mark.parametrize("deep", [False, True], ids=["linear", "deep"])
-def test_features_in_slices_have_the_gradient_of_one_piece(environments, smooth, objective, deep):
+@pytest.mark.parametrize("keep", [0, 100], ids=["recomputed", "kept"])
+def test_features_in_slices_have_the_gradient_of_one_piece(environments, smooth, objective, deep, keep):
     batch = Batch.of(environments(7, 8), Bernoulli())
     whole, sliced = smooth(deep=deep), smooth(deep=deep)
-    sliced.slice = 4
+    sliced.slice, sliced.keep = 4, keep
     calls = []
     sliced.features.register_forward_pre_hook(lambda *_: calls.append(1))
     expected = gradients(objective, whole, batch)
     torch.testing.assert_close(gradients(objective, sliced, batch), expected, rtol=0, atol=1e-12)
     assert any(g.any() for g in expected)
-    assert len(calls) >= 8  # four slices, forward and again in the backward pass
+    assert len(calls) >= (4 if keep else 8)  # four slices forward, and again in the backward pass if none was kept
 
 
 @pytest.mark.usefixtures("double")
 def test_dropout_drops_the_same_units_when_a_slice_is_computed_again():
     x = torch.randn(12, 3, generator=generator(0))
     model = Model(nn.Sequential(linear(3, 5, generator(1)), nn.Dropout(0.5)), linear(5, 1, generator(2)))
-    model.slice = 4
+    model.slice, model.keep = 4, 0
     torch.manual_seed(0)
     z = model.represent(x)
     kept = z != 0

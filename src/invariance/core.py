@@ -162,17 +162,11 @@ class Batch:
         start = sum(self.counts[:e])
         return slice(start, start + self.counts[e])
 
-    def halves(self, *values: Tensor) -> tuple[tuple["Batch", tuple[Tensor, ...]], ...]:
-        """Even and odd rows of every environment, as two batches, with ``values`` [n, …] split alike."""
+    def halved(self) -> "Batch":
+        """The same rows as 2E environments: the first and the second half of each, one after another."""
         if min(self.counts) < 2:
             raise BadValue("the split estimator needs at least two samples of every environment in a batch")
-        position = torch.cat([torch.arange(n, device=self.y.device) for n in self.counts])
-        parts = []
-        for parity in (0, 1):
-            rows = (position % 2 == parity).nonzero().squeeze(1)
-            counts = tuple((n + 1 - parity) // 2 for n in self.counts)
-            parts.append((self.take(rows, counts), tuple(v.index_select(0, rows) for v in values)))
-        return tuple(parts)
+        return replace(self, counts=tuple(half for n in self.counts for half in (n - n // 2, n // 2)))
 
     def mean(self, v: Tensor) -> Tensor:
         """Average over the rows of each environment: [n, …] → [E, …]."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
@@ -18,6 +18,7 @@ from invariance.recipes.recipe import Recipe
 from invariance.schedules import Clock
 
 State = dict[str, Tensor]
+BLOCK = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +81,19 @@ class Order:
         self.counts = (self.each,) * len(counts)
         self.starts = [sum(counts[:e]) for e in range(len(counts))]
         self.shuffles: list[tuple[int, Tensor]] = [(-1, torch.empty(0))] * len(counts)
+        self.block, self.table = -1, torch.empty(0)  # the rows of BLOCK batches, [BLOCK, E, each]
 
     def rows(self, t: int) -> Tensor:
         """Row numbers of batch ``t``, sorted by environment."""
-        return torch.cat([part for e in range(len(self.sizes)) for part in self._of(e, t * self.each)])
+        block, offset = divmod(t, BLOCK)
+        if block != self.block:
+            many = BLOCK * self.each
+            streams = [torch.cat(list(self._of(e, block * many, many))) for e in range(len(self.sizes))]
+            self.block, self.table = block, torch.stack([s.view(BLOCK, self.each) for s in streams], dim=1)
+        return self.table[offset].flatten()
 
-    def _of(self, e: int, start: int) -> Iterator[Tensor]:
-        end = start + self.each
+    def _of(self, e: int, start: int, many: int) -> Iterator[Tensor]:
+        end = start + many
         while start < end:
             epoch, offset = divmod(start, self.sizes[e])
             part = self._shuffle(e, epoch)[offset : offset + end - start]
@@ -116,6 +123,8 @@ class Training:
         seed: int,
     ) -> None:
         environments = sorted(environments, key=lambda e: e.name)
+        if recipe.batch_size is None:
+            environments = [_shuffled(e, seed) for e in environments]
         self.objective, self.recipe, self.seed = objective, recipe, seed
         self.data = Batch.of(environments, family)
         rows = len(self.data.y)
@@ -204,6 +213,12 @@ class Training:
             slots.setdefault(int(index), {})[name] = value.clone()
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
+
+
+def _shuffled(environment: Environment, seed: int) -> Environment:
+    """Rows in random order, so that the two halves of an environment are alike."""
+    order = torch.randperm(len(environment), generator=generator(seed, "rows", environment.name))
+    return replace(environment, x=environment.x[order], y=environment.y[order])
 
 
 def _trainable(players: Sequence[Player]) -> list[torch.nn.Parameter]:

@@ -22,11 +22,6 @@ def pictures(x: Tensor) -> set[bytes]:
     return {image.numpy().tobytes() for image in x.sum(1)}
 
 
-def assert_share(flipped: Tensor, expected: float) -> None:
-    error = (expected * (1 - expected) / len(flipped)) ** 0.5
-    assert flipped.double().mean().item() == pytest.approx(expected, abs=4 * error)
-
-
 def same(a: Benchmark, b: Benchmark) -> bool:
     def tensors(benchmark: Benchmark) -> list[Tensor]:
         drawn = [t for e in (*benchmark.train, *benchmark.validation) for t in (e.x, e.y)]
@@ -48,19 +43,19 @@ def clean() -> list[Tensor]:
 
 
 @pytest.mark.parametrize(("e", "beta"), [(0, 0.1), (1, 0.2)])
-def test_colour_contradicts_the_label_as_often_as_beta_says(digits, e, beta):
+def test_colour_contradicts_the_label_as_often_as_beta_says(digits, e, beta, assert_share):
     environment = digits.train[e]
     assert environment.name == f"β={beta}"
     assert_share(colour(environment.x) != environment.y, beta)
 
 
 @pytest.mark.parametrize("e", [0, 1])
-def test_labels_are_wrong_as_often_as_alpha_says(digits, clean, e):
+def test_labels_are_wrong_as_often_as_alpha_says(digits, clean, e, assert_share):
     assert_share(digits.train[e].y.bool() != clean[e], 0.25)
 
 
 @pytest.mark.parametrize("e", [0, 1])
-def test_colour_follows_the_noisy_label_and_says_nothing_more_about_the_clean_one(digits, clean, e):
+def test_colour_follows_the_noisy_label_and_says_nothing_more_about_the_clean_one(digits, clean, e, assert_share):
     environment = digits.train[e]
     y, s = environment.y.bool(), colour(environment.x).bool()
     for noisy in (False, True):
@@ -131,14 +126,14 @@ def test_another_seed_is_another_split_with_other_noise():
     assert not torch.equal(first.train[0].y, second.train[0].y)
 
 
-def test_environments_of_one_trial_draw_independently():
+def test_environments_of_one_trial_draw_independently(assert_share):
     a, b = ColoredDigits(draws=2000).load(seed=0).train
     assert not torch.equal(a.x.sum(1), b.x.sum(1))
     assert_share(a.y == b.y, 0.5)
 
 
 @given(st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=1, max_size=6, unique=True))
-def test_any_list_of_betas_makes_environments(betas):
+def test_any_list_of_betas_makes_environments(assert_share, betas):
     benchmark = ColoredDigits(betas=tuple(betas), draws=400).load(seed=1)
     for made in (benchmark.train, benchmark.validation):
         assert [e.name for e in made] == [f"β={beta:g}" for beta in betas]
@@ -158,7 +153,7 @@ def test_test_environments_are_those_asked_for():
     assert ColoredDigits(test_betas=(0.0, 0.5, 1.0)).load(seed=0).mechanism.betas == (0.0, 0.5, 1.0)
 
 
-def test_other_label_noise_is_drawn():
+def test_other_label_noise_is_drawn(assert_share):
     data = ColoredDigits(alpha=0.05, draws=20_000)
     split = data.split(seed=0)
     clean = [split.train.t[rows] for rows in data.rows(len(split.train.t), seed=0)]

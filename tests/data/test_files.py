@@ -184,7 +184,8 @@ def test_a_cache_that_cannot_be_written_is_not_blamed_on_the_sources(tmp_path, m
         find(File(NAME, SHA256, (mirrors.url("right"),)))
     message = one_line(caught)
     assert "answered" not in message
-    assert f"cannot write {folders()[-1]}" in message
+    assert "cannot write" in message
+    assert str(folders()[-1]) in message
 
 
 def test_progress_is_told_how_many_bytes_came(mirrors):

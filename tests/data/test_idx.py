@@ -61,11 +61,6 @@ def colour(x: Tensor) -> Tensor:
     return light.argmax(1)
 
 
-def assert_share(flipped: Tensor, expected: float) -> None:
-    error = (expected * (1 - expected) / len(flipped)) ** 0.5
-    assert flipped.double().mean().item() == pytest.approx(expected, abs=4 * error)
-
-
 def test_inputs_are_two_channels_of_every_second_pixel(files):
     assert files.benchmark.input_shape == (2, 14, 14)
     for environment in (*files.benchmark.train, *files.benchmark.validation):
@@ -123,7 +118,7 @@ def test_classes_are_as_unequal_as_published(files):
         assert split.train.t.double().mean().item() == pytest.approx(1 / 3, abs=0.005)
 
 
-def test_label_noise_and_colour_have_the_shares_asked_for(files):
+def test_label_noise_and_colour_have_the_shares_asked_for(files, assert_share):
     split = files.data.split(seed=0)
     rows = files.data.rows(len(split.train.t), seed=0)
     for environment, own, beta in zip(files.benchmark.train, rows, (0.1, 0.2), strict=True):

@@ -86,7 +86,8 @@ def norms(estimator: str, parts: list[tuple[Tensor, Tensor]], gradient: Callable
         if estimator == "squared":
             found.append(gradient(e, z, y).square().sum())
         else:
-            found.append((gradient(e, z[0::2], y[0::2]) * gradient(e, z[1::2], y[1::2])).sum())
+            half = (len(z) + 1) // 2
+            found.append((gradient(e, z[:half], y[:half]) * gradient(e, z[half:], y[half:])).sum())
     return torch.stack(found)
 
 

@@ -49,7 +49,8 @@ def test_preferences_of_a_method_count_where_that_recipe_is_used():
 
 
 def test_changes_win_over_presets_and_preferences():
-    made = recipe("small-batch", {"small-batch": {"lr": 7e-3}}, {"lr": 1.0, "schedule": "decay", "step": "sgd"})
+    changes = {"lr": 1.0, "schedule": "decay", "step": "sgd"}
+    made = recipe("small-batch", {"small-batch": {"lr": 7e-3}}, changes=changes)
     assert made.lr == 1.0
     assert made.schedule == Decay()
     assert made.step == SGD()

@@ -5,9 +5,9 @@ from abc import ABC, abstractmethod
 import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from invariance.core import generator
+from invariance.models.recomputed import recomputed
 from invariance.values import STRICT
 
 
@@ -18,9 +18,9 @@ class Model(nn.Module):
     ``nn.Linear``, autograd elsewhere. ``memory`` holds what a method must remember between steps (masks, moving
     averages); it is saved with a run and takes no part in prediction.
 
-    Inputs of more than ``slice`` rows go through ``features`` in slices whose activations are computed again
-    in the backward pass. The gradient is the same; memory holds the activations of one slice and one feature
-    vector a row, and the matrix products stay in the cache.
+    Inputs of more than ``slice`` rows go through ``features`` in slices, which stay in the cache. With more than
+    ``keep`` rows, no activations are kept: the backward pass computes each slice again. The gradient is the same,
+    and a step's memory grows with the number of rows by a feature vector and its gradient each.
     """
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
@@ -28,14 +28,16 @@ class Model(nn.Module):
         self.features = features
         self.head = head
         self.memory = nn.Module()
-        self.slice = 1024
+        self.slice = 4096
+        self.keep = 65536
 
     def represent(self, x: Tensor) -> Tensor:
         """Z = θ(x), [n, d]."""
         if len(x) <= self.slice or not torch.is_grad_enabled():
             return self.features(x)
-        parts = [checkpoint(self.features, part, use_reentrant=False) for part in x.split(self.slice)]
-        return torch.cat(parts)
+        if len(x) > self.keep:
+            return recomputed(self.features, x, self.slice)
+        return torch.cat([self.features(part) for part in x.split(self.slice)])
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""

@@ -24,6 +24,6 @@ class MLP(Architecture):
         layers: list[nn.Module] = [nn.Flatten()]
         size = math.prod(input_shape)
         for _ in range(self.depth):
-            layers += [linear(size, self.width, generator), nn.ReLU()]
+            layers += [linear(size, self.width, generator), nn.ReLU(inplace=True)]
             size = self.width
         return Model(nn.Sequential(*layers), linear(size, outputs, generator))

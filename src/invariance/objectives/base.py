@@ -144,10 +144,10 @@ def product(
 ) -> Tensor:
     r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …].
 
-    ``squared`` is ‖ĝ_e‖²: biased upwards by Var/n. ``split`` is ĝ_e'·ĝ_e'' of the even and the odd rows:
+    ``squared`` is ‖ĝ_e‖²: biased upwards by Var/n. ``split`` is ĝ_e'·ĝ_e'' of the two halves of its rows:
     unbiased, noisier, and possibly negative.
     """
     if estimator == "squared":
         return gradient(batch, z, f).square().flatten(1).sum(1)
-    (even, at_even), (odd, at_odd) = batch.halves(z, f)
-    return (gradient(even, *at_even) * gradient(odd, *at_odd)).flatten(1).sum(1)
+    g = gradient(batch.halved(), z, f)
+    return (g[0::2] * g[1::2]).flatten(1).sum(1)

@@ -56,7 +56,8 @@ class BIRM(Penalised):
         scales = model.memory.get_buffer("scales")  # [J, E]
 
         def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
-            c = scales[:, batch.environment].unsqueeze(-1)  # [J, n, 1]
+            shared = scales.repeat_interleave(batch.environments // scales.shape[1], dim=1)  # by both halves
+            c = shared[:, batch.environment].unsqueeze(-1)  # [J, n, 1]
             return batch.mean((batch.residual(c * f) * f).sum(-1).mT)  # [E, J]
 
         return self.reduce(product(self.estimator, batch, gradient, z, f)) / self.draws

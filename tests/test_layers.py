@@ -1,0 +1,143 @@
+"""Who may know whom, and how long things may be."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import invariance
+
+ROOT = Path(invariance.__file__).parent
+
+LAYERS = [
+    {"values", "errors"},
+    {"families", "schedules", "catalogue"},
+    {"core", "recipes"},
+    {"models"},
+    {"data", "objectives", "evaluation"},
+    {"training", "selection"},
+    {"experiments"},
+    {"report"},
+    {"cli"},
+    {"__main__"},
+]
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+
+
+def name(path: Path) -> str:
+    parts = ["invariance", *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+TREES = {name(path): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+PATHS = {name(path): path for path in ROOT.rglob("*.py")}
+each = pytest.mark.parametrize("module", TREES)
+
+
+def imports(module: str) -> Iterator[str]:
+    """Modules of the package that a module imports anywhere, for types only or inside a function too."""
+    for node in ast.walk(TREES[module]):
+        match node:
+            case ast.Import(names=aliases):
+                found = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=source, names=aliases, level=0):
+                found = [f"{source}.{alias.name}" for alias in aliases]
+            case ast.ImportFrom():
+                raise AssertionError(f"{module}: relative import in line {node.lineno}")
+            case _:
+                continue
+        for path in found:
+            if path.split(".")[0] == "invariance" and path != "invariance.__version__":
+                yield path if path in TREES else path.rpartition(".")[0]
+
+
+def part(module: str) -> str:
+    return module.split(".")[1] if "." in module else "invariance"
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_part_has_its_layer_and_every_layer_its_parts():
+    parts = {part(module) for module in TREES} - {"invariance"}
+    assert parts == LEVEL.keys()
+
+
+def test_the_package_itself_imports_none_of_its_parts():
+    assert not list(imports("invariance"))
+
+
+@each
+def test_imports_go_down(module):
+    upward = [
+        imported
+        for imported in imports(module)
+        if part(imported) != part(module) and LEVEL.get(part(imported), len(LAYERS)) >= LEVEL.get(part(module), -1)
+    ]
+    assert not upward
+
+
+def test_no_two_modules_need_each_other():
+    folders = {module for module in TREES if PATHS[module].name == "__init__.py"}
+    graph = {module: set(imports(module)) - {module} for module in TREES if module not in folders}
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_layers_are_minimal():
+    """No part could stand lower: each needs something of the layer right below, or of its own."""
+    needs = {p: {part(i) for m in TREES if part(m) == p for i in imports(m)} - {p} for p in LEVEL}
+    idle = {p for p, level in LEVEL.items() if level and not any(LEVEL[q] == level - 1 for q in needs[p])}
+    assert idle == {"report"}  # stands high since nobody below the command line may draw
+
+
+@each
+def test_files_are_short(module):
+    assert len(PATHS[module].read_text(encoding="utf-8").splitlines()) <= 300
+
+
+@each
+def test_functions_are_short(module):
+    def body(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+        """Lines without the docstring."""
+        first = function.body[1] if ast.get_docstring(function) and len(function.body) > 1 else function.body[0]
+        return function.end_lineno - first.lineno + 1
+
+    assert not {function.name: body(function) for function in functions(TREES[module]) if body(function) > 40}
+
+
+@each
+def test_every_argument_and_result_has_a_type(module):
+    bare = []
+    for function in functions(TREES[module]):
+        a = function.args
+        given = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+        bare += [
+            f"{function.name}({argument.arg})"
+            for argument in given
+            if argument.annotation is None and argument.arg not in ("self", "cls")
+        ]
+        bare += [] if function.returns else [f"{function.name} -> ?"]
+    assert not bare
+
+
+@each
+def test_random_numbers_never_come_from_the_global_generator(module):
+    drawing = {"rand", "randn", "randint", "randperm", "bernoulli", "normal", "multinomial"}
+    loose = []
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in drawing:
+            loose += [node.lineno] if "generator" not in {keyword.arg for keyword in node.keywords} else []
+    assert not loose
+
+
+@pytest.mark.parametrize("module", ["invariance", "invariance.cli", "invariance.__main__"])
+def test_importing_the_command_line_costs_no_torch(module):
+    heavy = "{'torch', 'numpy', 'sklearn', 'matplotlib', 'pooch'}"
+    code = f"import sys, {module}; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
