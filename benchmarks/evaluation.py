@@ -1,14 +1,15 @@
 """The 19 test environments of a mechanism: exact scores from two passes, against sampling every environment.
 
-The model is Colored-MNIST's network, the test pool 10,000 random images. Both give 19 accuracies; only the sampled ones
-carry noise. Processor time in one run, one thread, in turns.
+The reference draws each environment and passes its images through the model, as papers do. The package's own sampled
+scores draw labels and colours but need only the two passes of the exact ones. The model is Colored-MNIST's network, the
+test pool 10,000 random images. Processor time in one run, one thread, in turns.
 """
 
 import torch
 from harness import Options, in_turns, show
 
 from invariance.core import Mechanism, generator
-from invariance.evaluation import exact, sampled
+from invariance.evaluation import exact, sampled, score
 from invariance.families import Bernoulli
 from invariance.models.mlp import MLP
 
@@ -24,16 +25,23 @@ def main() -> None:
     mechanism = Mechanism((torch.cat([grey, black], 1), torch.cat([black, grey], 1)), t, alpha=0.25)
     model = MLP().build((2, 14, 14), 1)
     draw = generator(0, "noise")
+
+    def drawn() -> object:
+        environments = [mechanism.environment(beta, draw) for beta in mechanism.betas]
+        return score(model, environments, Bernoulli())
+
     times = in_turns(
         {
             "exact": lambda: exact(model, mechanism, Bernoulli()),
             "sampled": lambda: sampled(model, mechanism, Bernoulli(), draw),
+            "19 environments": drawn,
         },
         rounds=2 if options.quick else 7,
         repeats=1,
     )
     rows = [{"method": name, "ms": times.ms(name), "times exact": times.ratio(name, "exact")} for name in times.seconds]
-    show("19 test environments, 10,000 images", rows, "Target: sampling takes at least 8 times as long.", options)
+    note = "Aim: sampling 19 environments takes at least 8 times as long as exact scores."
+    show("19 test environments, 10,000 images", rows, note, options)
 
 
 if __name__ == "__main__":

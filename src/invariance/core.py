@@ -68,10 +68,15 @@ class Mechanism:
         off, on = self.inputs
         return replace(self, inputs=(off[rows], on[rows]), t=self.t[rows])
 
-    def environment(self, beta: float, generator: torch.Generator) -> Environment:
-        """Draw label noise and spurious bits once for every sample."""
+    def draw(self, beta: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A noisy label and a spurious bit for every sample."""
         y = self.t ^ (torch.rand(len(self), generator=generator) < self.alpha)
         s = y ^ (torch.rand(len(self), generator=generator) < beta)
+        return y, s
+
+    def environment(self, beta: float, generator: torch.Generator) -> Environment:
+        """The samples with labels and spurious bits drawn once."""
+        y, s = self.draw(beta, generator)
         off, on = self.inputs
         shape = (-1, *[1] * (off.ndim - 1))
         return Environment(f"β={beta:g}", torch.where(s.view(shape), on, off), y.to(off.dtype))

@@ -132,6 +132,21 @@ def test_environments_of_one_trial_draw_independently(assert_share):
     assert_share(a.y == b.y, 0.5)
 
 
+def test_every_environment_and_every_trial_has_noise_of_its_own(assert_share):
+    data = ColoredDigits(draws=10_000)
+    wrong, odd = [], []
+    for seed in (0, 1):
+        split = data.split(seed)
+        rows = data.rows(len(split.train.t), seed)
+        for environment, own in zip(data.load(seed).train, rows, strict=True):
+            wrong.append(environment.y.bool() != split.train.t[own])
+            odd.append(colour(environment.x) != environment.y)
+    for a, b in combinations(wrong, 2):
+        assert_share(a & b, 0.25 * 0.25)
+    for (a, p), (b, q) in combinations(zip(odd, (0.1, 0.2) * 2, strict=True), 2):
+        assert_share(a & b, p * q)
+
+
 @given(st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=1, max_size=6, unique=True))
 def test_any_list_of_betas_makes_environments(assert_share, betas):
     benchmark = ColoredDigits(betas=tuple(betas), draws=400).load(seed=1)

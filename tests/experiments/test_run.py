@@ -8,7 +8,7 @@ from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.objectives import METHODS
 from invariance.recipes.recipe import Recipe
-from invariance.training import Snapshot
+from invariance.training import Snapshot, train
 
 
 def small(method: str = "irmv1", seed: int = 0, **sections) -> Spec:
@@ -26,6 +26,17 @@ def test_a_seed_decides_everything(method):
     assert weights.keys() == same.keys()
     assert all(torch.equal(weights[name], same[name]) for name in weights)
     assert any(not torch.equal(weights[name], different[name]) for name in weights)
+
+
+@pytest.mark.parametrize("method", ["erm", "birm", "irm-game"])
+def test_a_run_is_the_training_loop_with_the_seed_of_the_spec(method):
+    spec = small(method, seed=5)
+    benchmark = spec.data.load(5)
+    model = spec.model.build(benchmark.input_shape, 1, seed=5)
+    for snapshot in train(model, spec.objective, benchmark.train, spec.recipe, family=benchmark.family, seed=5):
+        weights = snapshot.model.state_dict()
+    found = execute(spec).model.state_dict()
+    assert all(torch.equal(weights[name], found[name]) for name in found)
 
 
 def test_a_run_measures_every_snapshot():
