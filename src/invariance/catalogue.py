@@ -38,17 +38,24 @@ class Catalogue(Generic[T]):
                 if cls.__module__ == f"{self.package}.{module.name}" and self._concrete(cls):
                     found[module.name.replace("_", "-")] = cast("type[T]", cls)
         for entry in entry_points(group=self.package):
-            cls = entry.load()
+            try:
+                cls = entry.load()
+            except (ImportError, AttributeError) as error:
+                raise InvarianceError(f"entry point {entry.name!r} of {self.package}: {error}") from None
             if not (inspect.isclass(cls) and self._concrete(cls)):
                 raise InvarianceError(f"entry point {entry.name!r} of {self.package} is no {self.base.__name__} class")
-            found[entry.name] = cast("type[T]", cls)
+            if _key(entry.name) in found:
+                raise InvarianceError(
+                    f"entry point {entry.name!r} of {self.package}: there is a {self.kind} of that name"
+                )
+            found[_key(entry.name)] = cast("type[T]", cls)
         return dict(sorted(found.items()))
 
     def _concrete(self, cls: type) -> bool:
         return issubclass(cls, self.base) and not inspect.isabstract(cls)
 
     def __getitem__(self, name: str) -> type[T]:
-        key = name.lower().replace("_", "-")
+        key = _key(name)
         if key not in self.classes:
             raise UnknownName.of(self.kind, name, self.classes)
         return self.classes[key]
@@ -67,7 +74,10 @@ class Catalogue(Generic[T]):
 
     def name(self, value: T) -> str:
         """The name of a value's class."""
-        return next(name for name, cls in self.classes.items() if cls is type(value))
+        for name, cls in self.classes.items():
+            if cls is type(value):
+                return name
+        raise UnknownName.of(self.kind, type(value).__name__, self.classes)
 
     def dump(self, value: T) -> dict[str, Any]:
         """A value as plain data: its name and its fields."""
@@ -77,6 +87,10 @@ class Catalogue(Generic[T]):
     def load(self, data: Mapping[str, Any]) -> T:
         """The value that :meth:`dump` made this of."""
         return self.create(data["name"], {k: v for k, v in data.items() if k != "name"})
+
+
+def _key(name: str) -> str:
+    return str(name).lower().replace("_", "-")
 
 
 def defaults(cls: type) -> dict[str, Any]:

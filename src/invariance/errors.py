@@ -24,6 +24,7 @@ class UnknownName(InvarianceError, KeyError):
     def of(cls, kind: str, got: str, known: Iterable[str]) -> "UnknownName":
         """Say what was probably meant."""
         names = sorted(known)
+        got = str(got)
         close = get_close_matches(got.lower().replace("_", "-"), names, n=1, cutoff=0.5)
         close = close or get_close_matches(got.lower(), names, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."

@@ -94,12 +94,12 @@ def sampled(model: Model, mechanism: Mechanism, family: Family, generator: torch
 
 def _expected(named: tuple[Tensor, Tensor], mechanism: Mechanism) -> Scores:
     off, on = named
-    same, other = torch.zeros(len(mechanism)), torch.zeros(len(mechanism))
+    same, other = torch.zeros(2, len(mechanism), dtype=torch.float64)
     for y, chance in ((mechanism.t, 1 - mechanism.alpha), (~mechanism.t, mechanism.alpha)):
-        same += chance * (torch.where(y, on, off) == y)
-        other += chance * (torch.where(y, off, on) == y)
-    agree, oppose = float(same.double().mean()), float(other.double().mean())
-    line = {f"β={beta:g}": (1 - beta) * agree + beta * oppose for beta in mechanism.betas}
+        same += chance * (torch.where(y, on, off) == y).double()
+        other += chance * (torch.where(y, off, on) == y).double()
+    agree, oppose = float(same.mean()), float(other.mean())
+    line = {f"β={beta:g}": agree + beta * (oppose - agree) for beta in mechanism.betas}
     return Scores(line, agree=agree, oppose=oppose)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple, final
 from pydantic import Discriminator
 from pydantic.dataclasses import dataclass
 
-from invariance.values import STRICT, Share
+from invariance.values import STRICT, Positive, Share
 
 
 class Clock(NamedTuple):
@@ -66,7 +66,7 @@ class Steps(Schedule):
 
     kind: Literal["steps"] = "steps"
     at: tuple[Share, ...] = (0.5, 0.75)
-    factor: float = 0.1
+    factor: Positive = 0.1
 
     def __call__(self, clock: Clock) -> float:
         return self.factor ** sum(clock.share >= at for at in self.at)

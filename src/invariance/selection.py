@@ -44,6 +44,8 @@ def _leave_one_out(history: History, held_out: Sequence[History]) -> int:
     if not held_out:
         raise BadValue("leave-one-environment-out needs the runs that held each training environment out")
     length = min(len(h) for h in (history, *held_out))
+    if not length:
+        raise BadValue("a run that held an environment out diverged before its first checkpoint; lower recipe.lr")
     return _latest_best([sum(h[i].validation.mean for h in held_out) for i in range(length)])
 
 

@@ -544,12 +544,12 @@ def test_data_of_another_package_that_cannot_be_used_is_one_line(invariance, plu
 @pytest.mark.parametrize("family", ["bernoulli", "categorical", "gaussian"])
 def test_data_of_another_package_are_compared_trained_and_shown(invariance, plugin, family):
     plugin(FAULTY, data=["faulty = another_package:Faulty"])
-    changes = ["--set", f"data.family={family}", "--set", "recipe.epochs=30"]
+    changes = ["--set", f"data.family={family}", "--set", "recipe.epochs=300", "--set", "recipe.lr=0.05"]
     (row,) = invariance(
         "compare", "--data", "faulty", "--methods", "erm", "--seeds", "1", "--workers", "1", "--json", *changes
     ).json
     assert row["data"] == "faulty"
-    assert invariance("train", "faulty", "erm", "-o", "run", *changes).code in (0, 3)
+    assert invariance("train", "faulty", "erm", "-o", "run", *changes).code == 0
     assert invariance("evaluate", "run", "--json").json["by_environment"].keys() == {"Lyon"}
     assert invariance("data", "show", "faulty", "--json").json["environments"] == ["Lyon", "Oslo", "Lyon"]
 

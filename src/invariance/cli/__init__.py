@@ -54,7 +54,8 @@ def main() -> None:
         if os.environ.get("INVARIANCE_DEBUG"):
             raise
         code = 2 if isinstance(error, typer.TyperException) else 1
-        print(f"error: {_line(error)}", file=sys.stderr)
+        if line := _line(error):  # none where help was shown instead
+            print(f"error: {line}", file=sys.stderr)
     if code == INTERRUPTED:
         print("stopped", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
@@ -62,7 +63,8 @@ def main() -> None:
 
 def _line(error: Exception) -> str:
     if isinstance(error, typer.TyperException):
-        return f"{error.format_message().rstrip('.')}. Try --help."
+        message = error.format_message().rstrip(".")
+        return f"{message}. Try --help." if message else ""
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     return str(error)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from invariance.cli.options import Changes, Json, RecipeName, out, print_json, progress
+from invariance.cli.options import Changes, Json, RecipeName, out, print_json, progress, writable
 
 if TYPE_CHECKING:
     from invariance.experiments.comparison import Comparison, Row
@@ -31,16 +31,16 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show who is fooled by the spurious cue."""
-    from invariance.errors import BadValue
     from invariance.experiments.comparison import Comparison
     from invariance.experiments.spec import Spec, parse_changes
     from invariance.objectives import METHODS
     from invariance.selection import rule
 
     rule(selection)
-    if picture and not picture.parent.is_dir():
-        raise BadValue(f"cannot write {picture}: there is no folder {picture.parent}")
-    names = list(METHODS.classes) if methods == "all" else [name.strip() for name in methods.split(",")]
+    if picture:
+        writable(picture, ".png", ".jpg", ".pdf", ".svg")
+    names = list(METHODS.classes) if methods == "all" else methods.split(",")
+    names = list({METHODS[name.strip()]: name.strip() for name in names}.values())
     names.sort(key=lambda name: (METHODS[name].oracle, METHODS[name].needs_environments, METHODS[name].title))
     fields = parse_changes(changes or [])
     trials = range(first_seed, first_seed + seeds)
@@ -55,6 +55,8 @@ def compare(
         _show(rows)
     if picture or not as_json:
         _draw(rows, picture or Path("invariance-compare.png"), quiet=as_json)
+    if not any(row.chosen for row in rows):
+        raise typer.Exit(3)
 
 
 def _run(comparison: "Comparison", workers: int) -> "list[Row]":

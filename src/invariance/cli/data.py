@@ -7,7 +7,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from invariance.cli import listing
-from invariance.cli.options import Json, out, print_json, progress
+from invariance.cli.options import Json, out, print_json, progress, writable
 
 app = typer.Typer(no_args_is_help=True, help="Data sets and their files: list, check, fetch, show.")
 app.command("list")(listing.data)
@@ -77,6 +77,7 @@ def show(
     from invariance.report.samples import contact_sheet
 
     path = output or Path(f"{name}.png")
+    writable(path, ".png", ".jpg", ".pdf")
     benchmark = DATA.create(name).load(seed)
     shown = [*benchmark.train, *benchmark.test]
     if benchmark.mechanism:

@@ -46,3 +46,13 @@ def progress() -> Progress:
 def print_json(value: Any) -> None:
     """Print plain data."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def writable(picture: Path, *kinds: str) -> None:
+    """Refuse a picture that could not be written, before anything is computed."""
+    from invariance.errors import BadValue
+
+    if not picture.parent.is_dir():
+        raise BadValue(f"cannot write {picture}: there is no folder {picture.parent}")
+    if picture.suffix.lower() not in kinds:
+        raise BadValue(f"cannot write {picture}: its name must end in {', '.join(kinds)}")

@@ -50,6 +50,12 @@ def fetch(file: File, progress: Any = None) -> Path:
     import pooch
 
     place = folders()[-1] / file.name
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {place.parent}: {error.strerror}; set INVARIANCE_DATA to a folder that holds {file.name}"
+        ) from None
     pooch.get_logger().setLevel("ERROR")
     for url in file.urls:
         try:

@@ -96,7 +96,7 @@ class Comparison:
 
     def rows(self, runs: Sequence[Run]) -> list[Row]:
         """One row a method, from all its runs."""
-        return [self._row([run for run in runs if run.spec.objective == method[0].objective]) for method in self.specs]
+        return [self._row([run for run in runs if run.spec.trial == method[0].trial]) for method in self.specs]
 
     def _row(self, runs: Sequence[Run]) -> Row:
         own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)

@@ -20,6 +20,7 @@ def run_all(specs: Sequence[Spec], workers: int) -> Iterator[tuple[int, Run]]:
         for index, spec in enumerate(specs):
             yield index, execute(spec).run
         return
+    before = set(active_children())
     pool = ProcessPoolExecutor(min(workers, len(specs)), get_context("spawn"), _start_worker)
     try:
         waiting = {pool.submit(_work, json.dumps(spec.to_json())): index for index, spec in enumerate(specs)}
@@ -28,7 +29,7 @@ def run_all(specs: Sequence[Spec], workers: int) -> Iterator[tuple[int, Run]]:
     except BrokenExecutor:
         raise InvarianceError("a worker process was killed (out of memory?); try fewer --workers") from None
     finally:
-        for child in active_children():
+        for child in set(active_children()) - before:
             child.terminate()
         pool.shutdown(cancel_futures=True)
 

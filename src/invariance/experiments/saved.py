@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -61,7 +60,7 @@ def load(folder: Path) -> tuple[Run, Model, Benchmark]:
         model.load_state_dict(weights)
     except InvarianceError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, ValidationError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(f"{folder} holds no readable run ({reason}); train it again") from None
     return run, model.eval(), benchmark

@@ -47,8 +47,9 @@ class Spec:
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
         objective = METHODS.create(method, changes.get("objective"))
-        default = MODELS.dump(data_set.architecture)
-        model = MODELS.load({**default, **changes.get("model", {})})
+        model_changes = changes.get("model", {})
+        default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
+        model = MODELS.load({**default, **model_changes})
         how = recipe(recipe_name, objective.preferences, data_set.preferences, changes=changes.get("recipe"))
         return cls(data_set, model, objective, how, recipe_name, seed)
 
@@ -61,6 +62,11 @@ class Spec:
     def method(self) -> str:
         """The method's name."""
         return METHODS.name(self.objective)
+
+    @property
+    def trial(self) -> "Spec":
+        """What the seeds of one row share."""
+        return replace(self, seed=0, hold_out=None)
 
     def holding_out(self, environment: str) -> "Spec":
         """The same run without a training environment."""
@@ -104,9 +110,19 @@ def parse_changes(settings: list[str]) -> dict[str, dict[str, Any]]:
             raise UnknownName.of("section of a run", section, SECTIONS)
         place = changes.setdefault(section, {})
         for name in fields[:-1]:
-            place = place.setdefault(name, {})
+            place = _within(place, name, setting)
         place[fields[-1]] = _value(text)
     return changes
+
+
+def _within(place: dict[str, Any], name: str, setting: str) -> dict[str, Any]:
+    """The fields of a field; one that was given as a name so far is that kind."""
+    if isinstance(place.get(name), str):
+        place[name] = {"kind": place[name]}
+    inner = place.setdefault(name, {})
+    if not isinstance(inner, dict):
+        raise BadValue(f"cannot read {setting!r}: {name} was set to {inner!r} before")
+    return inner
 
 
 def _value(text: str) -> Any:

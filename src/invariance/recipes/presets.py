@@ -50,10 +50,18 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
         fields |= PRESETS[part].changes
         for prefers in preferences:
             fields |= prefers.get(part, {})
-    fields |= changes or {}
+    for field, value in (changes or {}).items():
+        fields[field] = _merged(fields.get(field), value)
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
         raise UnknownName.of("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)
     try:
         return TypeAdapter(Recipe).validate_python(fields)
     except ValidationError as error:
         raise BadValue.of(error, f"recipe {name!r}") from None
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Fields without a kind change the kind that is there."""
+    if not isinstance(new, Mapping) or "kind" in new or old is None:
+        return new
+    return {**({"kind": old} if isinstance(old, str) else old), **new}

@@ -37,5 +37,6 @@ def draw(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str, path: 
     axes.set_xlabel("test environment: how often the spurious cue contradicts the label (β)")
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right center", frameon=False)
+    if curves:
+        figure.legend(loc="outside right center", frameon=False)
     figure.savefig(path)
