@@ -1,4 +1,4 @@
-"""The guide's example is true: one file makes a method."""
+"""The guides' examples are true."""
 
 import json
 import os
@@ -36,3 +36,13 @@ def test_one_file_in_the_folder_makes_a_method_that_every_command_knows(tmp_path
     )
     assert row["method"] == "risk-range"
     assert row["gap"] < 2  # two-bit's invariant optimum
+
+
+def test_the_python_example_of_the_readme_runs_and_ends_invariant(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code
+    (tmp_path / "example.py").write_text("import torch\ntorch.set_num_threads(1)\n" + code[1])
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 10
+    assert float(lines[-1].split()[-1]) < 0.1 < 0.8 < float(lines[0].split()[-1])

@@ -213,3 +213,27 @@ def test_holding_out_needs_three_environments(environments):
 def test_holding_out_an_environment_that_does_not_exist_is_an_error(environments):
     with pytest.raises(InvarianceError, match="'z'"):
         Benchmark(Bernoulli(), environments(3, 4, 5)).holding_out("z")
+
+
+def test_targets_must_be_one_number_a_sample():
+    with pytest.raises(BadValue, match=r"shape \(3, 1\)"):
+        Environment("Lyon", torch.zeros(3, 2), torch.zeros(3, 1))
+
+
+@pytest.mark.parametrize("x", [torch.zeros(3, 2).long(), torch.zeros(3, 2).double(), torch.zeros(3, 4)])
+def test_inputs_must_be_floating_point_of_one_type_and_shape(x):
+    first = Environment("Lyon", torch.zeros(3, 2), torch.zeros(3))
+    with pytest.raises(BadValue, match="'Oslo'"):
+        Batch.of([first, Environment("Oslo", x, torch.zeros(3))], Gaussian())
+
+
+def test_targets_keep_the_precision_of_the_inputs():
+    y = torch.tensor([1 / 3], dtype=torch.float64)
+    batch = Batch.of([Environment("Lyon", torch.zeros(1, 2).double(), y)], Gaussian())
+    assert torch.equal(batch.y, y)
+
+
+def test_an_environment_held_out_without_validation_samples_is_selected_on_its_training_samples(environments):
+    a, b, c = environments(3, 4, 5)
+    assert Benchmark(Bernoulli(), (a, b, c)).holding_out(b.name).validation == (b,)
+    assert Benchmark(Bernoulli(), (a, b, c), validation=(a,)).holding_out(b.name).validation == (b,)

@@ -297,3 +297,18 @@ def test_taking_rows_of_a_mechanism_keeps_everything_else():
     part = mechanism.take(torch.tensor([2, 1]))
     assert part.t.tolist() == [True, False]
     assert (len(part), part.alpha, part.betas) == (2, 0.3, (0.2,))
+
+
+@pytest.mark.parametrize("family", [Categorical(5), Gaussian()])
+def test_a_mechanism_is_scored_for_two_classes_only(family):
+    benchmark = TwoBit(samples=8).load(seed=0)
+    model = MLP(width=4).build(benchmark.input_shape, family.outputs)
+    with pytest.raises(BadValue, match="two classes"):
+        exact(model, benchmark.mechanism, family)
+
+
+def test_sampling_without_a_mechanism_is_refused():
+    environment = Environment("Lyon", torch.zeros(3, 2), torch.zeros(3))
+    benchmark = Benchmark(Bernoulli(), (environment,), test=(environment,))
+    with pytest.raises(BadValue, match="no mechanism"):
+        evaluate(MLP(width=4).build((2,), 1), benchmark, sampling=True)

@@ -323,7 +323,7 @@ def test_the_penalty_sets_in_after_the_warm_up(environments, smooth):
 def test_reset_starts_a_fresh_optimiser_at_the_switch(environments, smooth, reset):
     recipe = Recipe(epochs=6, warmup=0.5, reset=reset)
     state = run(smooth(), ERM(), environments(4, 4), recipe).state()
-    assert float(state["optimiser.0.step"]) == (3 if reset else 6)
+    assert float(state["optimiser.model.0.step"]) == (3 if reset else 6)
 
 
 # What is refused
@@ -358,3 +358,24 @@ def test_a_loss_that_is_not_finite_ends_the_run(environments, smooth, gradient):
     with pytest.raises(Diverged, match=r"the loss is (inf|nan) after \d+ updates") as caught:
         list(train(smooth(), ERM(), made, recipe, family=Gaussian()))
     assert "\n" not in str(caught.value)
+
+
+def test_features_with_batch_normalisation_are_not_cut_into_slices_in_training():
+    model = Model(nn.Sequential(linear(3, 5, generator(1)), nn.BatchNorm1d(5)), linear(5, 1, generator(2)))
+    x = torch.randn(12, 3, generator=generator(0))
+    whole = model.represent(x)
+    model.slice, model.keep = 4, 8
+    torch.testing.assert_close(model.represent(x), whole)
+
+
+def test_a_model_with_other_outputs_than_the_family_is_refused(environments):
+    model = Model(linear(3, 5, generator(1)), linear(5, 4, generator(2)))
+    with pytest.raises(BadValue, match="4 outputs"):
+        next(train(model, ERM(), environments(4, 4), Recipe(), family=Bernoulli()))
+
+
+def test_a_method_whose_features_cannot_move_is_refused(environments, smooth):
+    model = smooth()
+    model.features.requires_grad_(False)
+    with pytest.raises(BadValue, match="without parameters to train"):
+        next(train(model, BLOCIRM(), environments(4, 4), Recipe(), family=Bernoulli()))

@@ -64,8 +64,8 @@ class Catalogue(Generic[T]):
         """The named class with these fields, checked."""
         cls = self[name]
         fields = fields or {}
-        known = getattr(cls, "__dataclass_fields__", {})
-        if unknown := fields.keys() - known.keys():
+        known = [field.name for field in dataclasses.fields(cast("Any", cls))]
+        if unknown := fields.keys() - set(known):
             raise UnknownName.of(f"field of {self.kind} {name!r}", min(unknown), known)
         try:
             return TypeAdapter(cls).validate_python(fields)

@@ -2,7 +2,7 @@ r"""Environments, the mechanism that makes them, and the batch with its two aver
 
 Every invariance penalty is a function of averages over environments (`docs/architecture.md`), so a
 :class:`Batch` keeps the samples of all environments in one tensor, environment after environment, and offers
-two primitives: :meth:`Batch.mean` and :meth:`Batch.outer_mean`. No method loops over environments.
+two primitives: :meth:`Batch.mean` and :meth:`Batch.outer_mean`. No penalty loops over environments.
 """
 
 import hashlib
@@ -15,6 +15,9 @@ from torch import Tensor
 
 from invariance.errors import BadValue, UnknownName
 from invariance.families import Family
+
+BETAS = tuple(round(0.05 * i, 2) for i in range(1, 20))
+"""The 19 test environments of the literature."""
 
 
 def generator(seed: int, *purpose: str | float) -> torch.Generator:
@@ -37,6 +40,10 @@ class Environment:
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
             raise BadValue(f"environment {self.name!r}: {len(self.x)} inputs but {len(self.y)} targets")
+        if self.y.ndim != 1:
+            raise BadValue(
+                f"environment {self.name!r}: targets have shape {tuple(self.y.shape)}; one a sample is wanted"
+            )
         if len(self.y) == 0:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
         if not torch.isfinite(self.x).all():
@@ -58,7 +65,7 @@ class Mechanism:
     inputs: tuple[Tensor, Tensor]
     t: Tensor
     alpha: float
-    betas: tuple[float, ...] = tuple(round(0.05 * i, 2) for i in range(1, 20))
+    betas: tuple[float, ...] = BETAS
 
     def __len__(self) -> int:
         return len(self.t)
@@ -115,8 +122,8 @@ class Benchmark:
                 f"leaving out {name!r} leaves {len(rest)} training environment; leave-one-environment-out "
                 "needs at least three: add environments or select by 'training-domain'"
             )
-        kept = tuple(e for e in (self.validation or self.train) if e.name == name)
-        return replace(self, train=rest, validation=kept)
+        own = [e for e in (*self.validation, *self.train) if e.name == name]
+        return replace(self, train=rest, validation=(own[0],))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +140,16 @@ class Batch:
         """All samples of some environments, targets checked."""
         if len({e.name for e in environments}) < len(environments):
             raise BadValue(f"environments need different names; got {', '.join(e.name for e in environments)}")
-        y = [family.check(e.y, f"environment {e.name!r}") for e in environments]
-        counts = tuple(len(e) for e in environments)
-        return cls(torch.cat([e.x for e in environments]), torch.cat(y), counts, family)
+        first = environments[0].x
+        for e in environments:
+            if not e.x.is_floating_point() or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
+                raise BadValue(
+                    f"environment {e.name!r}: inputs are {e.x.dtype} of shape {tuple(e.x.shape[1:])}; "
+                    f"floating point of one type and shape is wanted, like {environments[0].name!r}"
+                )
+        y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
+        y = y.to(first.dtype) if y.is_floating_point() else y
+        return cls(torch.cat([e.x for e in environments]), y, tuple(len(e) for e in environments), family)
 
     @property
     def environments(self) -> int:
@@ -193,7 +207,7 @@ class Batch:
         return self.family.loss(f, self.y)
 
     def residual(self, f: Tensor) -> Tensor:
-        """R = mean(f) − y of each row, [n, K]."""
+        """r = mean(f) − y of each row, [n, K]."""
         return self.family.residual(f, self.y)
 
     def risks(self, f: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from invariance.core import Benchmark, Environment, Mechanism
 from invariance.errors import BadValue
-from invariance.families import Family
+from invariance.families import Bernoulli, Family
 from invariance.models.base import Model
 
 Interval = tuple[float, float]
@@ -55,7 +55,7 @@ class Scores:
 
 @torch.no_grad()
 def outputs(model: Model, x: Tensor, rows: int = 1024) -> Tensor:
-    """F in evaluation mode, in slices that stay in the cache, [n, K]."""
+    """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()
     f = torch.cat([model(part) for part in x.split(rows)])
@@ -67,6 +67,8 @@ def evaluate(model: Model, benchmark: Benchmark, *, seed: int = 0, sampling: boo
     """Scores on the benchmark's test: exact if it has a mechanism (unless ``sampling``), else plain."""
     mechanism = benchmark.mechanism
     if mechanism is None:
+        if sampling:
+            raise BadValue("there is no mechanism to draw test environments from; score the ones there are instead")
         return score(model, benchmark.test, benchmark.family, bootstrap=1000)
     if sampling:
         return sampled(model, mechanism, benchmark.family, torch.Generator().manual_seed(seed))
@@ -75,6 +77,8 @@ def evaluate(model: Model, benchmark: Benchmark, *, seed: int = 0, sampling: boo
 
 def predictions(model: Model, mechanism: Mechanism, family: Family) -> tuple[Tensor, Tensor]:
     """What the model names for every sample with spurious bit 0, and with 1: all that its scores at any β need."""
+    if not isinstance(family, Bernoulli):
+        raise BadValue(f"a mechanism has two classes; got the family {family}")
     off, on = (family.predict(outputs(model, x)).bool() for x in mechanism.inputs)
     return off, on
 

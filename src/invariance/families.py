@@ -34,7 +34,7 @@ class Family(ABC):
 
     @abstractmethod
     def residual(self, f: Tensor, y: Tensor) -> Tensor:
-        """R = mean(f) − y, the derivative of the loss by f, [..., n, K]."""
+        """r = mean(f) − y, the derivative of the loss by f, [..., n, K]."""
 
     @abstractmethod
     def predict(self, f: Tensor) -> Tensor:
@@ -118,7 +118,7 @@ class Gaussian(Family):
         return 1
 
     def check(self, y: Tensor, where: str) -> Tensor:
-        y = y.to(torch.get_default_dtype())
+        y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
         if not torch.isfinite(y).all():
             raise BadValue(f"{where}: a target is not a finite number; drop or fill such rows")
         return y

@@ -13,7 +13,7 @@ from invariance.core import Batch, Environment, generator
 from invariance.errors import BadValue, Diverged
 from invariance.families import Family
 from invariance.models.base import Model
-from invariance.objectives.base import Move, Objective, Player
+from invariance.objectives.base import Move, Objective
 from invariance.recipes.recipe import Recipe
 from invariance.schedules import Clock
 
@@ -127,6 +127,8 @@ class Training:
             environments = [_shuffled(e, seed) for e in environments]
         self.objective, self.recipe, self.seed = objective, recipe, seed
         self.data = Batch.of(environments, family)
+        if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
+            raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
         rows = len(self.data.y)
         names = [e.name for e in environments]
         self.order = Order(names, self.data.counts, recipe.batch_size or rows, seed)
@@ -135,14 +137,15 @@ class Training:
         self.switch = round(recipe.warmup * self.steps)
         self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
         self.players = {player.name: player for player in objective.players(self.model)}
-        if not all(player.parameters for player in self.players.values()):
+        if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
             raise BadValue(f"{objective.title} has a part of the model without parameters to train")
-        self.optimiser = self._fresh_optimiser()
+        self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.step, self.loss, self.stopped = 0, math.nan, False
 
-    def _fresh_optimiser(self) -> torch.optim.Optimizer:
-        return self.recipe.step.build({"params": list(p.parameters)} for p in self.players.values())
+    def _fresh_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        build = self.recipe.step.build
+        return {name: build([{"params": list(player.parameters)}]) for name, player in self.players.items()}
 
     @property
     def finished(self) -> bool:
@@ -154,15 +157,17 @@ class Training:
         clock = Clock(self.step, self.steps, self.switch)
         batch = self._batch()
         if self.recipe.reset and self.step == self.switch:
-            self.optimiser = self._fresh_optimiser()
+            self.optimisers = self._fresh_optimisers()
         with torch.random.fork_rng(devices=[]):
             noise = generator(self.seed, "noise", self.step)
-            torch.default_generator.manual_seed(noise.initial_seed())  # for dropout inside a user's module
+            torch.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())  # inside a user's module
             self.model.train()
             for move in self.objective.moves(self.model, batch, clock, noise):
                 self._make(move, clock)
             self.stopped = self.objective.done(self.model, batch, clock)
         self.step += 1
+        if self.finished and not all(p.isfinite().all() for p in self.model.parameters()):
+            raise Diverged(f"weights are not finite after {self.step} updates; lower the learning rate or γ")
         if self.step > self.steps - round(self.recipe.average * self.steps):
             self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
             self.averaged.update_parameters(self.model)
@@ -173,15 +178,18 @@ class Training:
         return self.data.take(self.order.rows(self.step), self.order.counts)
 
     def _make(self, move: Move, clock: Clock) -> None:
-        self.optimiser.zero_grad()
-        moving = [self.players[name] for name in move.players or self.players]
-        for player, group in zip(self.players.values(), self.optimiser.param_groups, strict=True):
-            group["lr"] = self.recipe.lr * self.recipe.schedule(clock) * player.rate
-            group["weight_decay"] = 2 * move.l2 if player.l2 else 0.0
-        self.loss = float(self.recipe.gradient(move.loss, _trainable(moving)))
+        names = move.players or tuple(self.players)
+        moving = [p for name in names for p in self.players[name].parameters if p.requires_grad]
+        self.loss = float(self.recipe.gradient(move.loss, moving))
         if not math.isfinite(self.loss):
             raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
-        self.optimiser.step()
+        rate = self.recipe.lr * self.recipe.lr_scale * self.recipe.schedule(clock)
+        for name in names:
+            player, optimiser = self.players[name], self.optimisers[name]
+            group = optimiser.param_groups[0]
+            group["lr"], group["weight_decay"] = rate * player.rate, 2 * move.l2 if player.l2 else 0.0
+            optimiser.step()
+            optimiser.zero_grad()
 
     def snapshot(self) -> Snapshot:
         """The present moment."""
@@ -193,36 +201,33 @@ class Training:
         named: State = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         if self.averaged:
             named |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
-        for i, slots in self.optimiser.state_dict()["state"].items():
-            named |= {f"optimiser.{i}.{k}": v for k, v in slots.items()}
-        return {k: v.detach().clone() for k, v in named.items()} | {
-            "step": torch.tensor(self.step),
-            "stopped": torch.tensor(self.stopped),
-        }
+        for name, optimiser in self.optimisers.items():
+            for i, slots in optimiser.state_dict()["state"].items():
+                named |= {f"optimiser.{name}.{i}.{slot}": v for slot, v in slots.items()}
+        named |= {"step": torch.tensor(self.step), "stopped": torch.tensor(self.stopped)}
+        named |= {"loss": torch.tensor(self.loss, dtype=torch.float64)}
+        return {k: v.detach().clone() for k, v in named.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what :meth:`state` gave."""
-        self.step, self.stopped = int(state["step"]), bool(state["stopped"])
+        self.step, self.stopped, self.loss = int(state["step"]), bool(state["stopped"]), float(state["loss"])
         self.model.load_state_dict(_part(state, "model."))
         if averaged := _part(state, "averaged."):
             self.averaged = AveragedModel(self.model, use_buffers=False)
             self.averaged.load_state_dict(averaged)
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in _part(state, "optimiser.").items():
-            index, name = key.split(".", 1)
-            slots.setdefault(int(index), {})[name] = value.clone()
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
+        for name, optimiser in self.optimisers.items():
+            slots: dict[int, dict[str, Tensor]] = {}
+            for key, value in _part(state, f"optimiser.{name}.").items():
+                index, slot = key.split(".", 1)
+                slots.setdefault(int(index), {})[slot] = value.clone()
+            groups = optimiser.state_dict()["param_groups"]
+            optimiser.load_state_dict({"state": slots, "param_groups": groups})
 
 
 def _shuffled(environment: Environment, seed: int) -> Environment:
     """Rows in random order, so that the two halves of an environment are alike."""
     order = torch.randperm(len(environment), generator=generator(seed, "rows", environment.name))
     return replace(environment, x=environment.x[order], y=environment.y[order])
-
-
-def _trainable(players: Sequence[Player]) -> list[torch.nn.Parameter]:
-    return [p for player in players for p in player.parameters if p.requires_grad]
 
 
 def _part(state: Mapping[str, Tensor], prefix: str) -> State:

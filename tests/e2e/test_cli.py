@@ -241,7 +241,9 @@ def test_a_run_is_saved_under_its_names_and_shown(invariance):
 
 def test_evaluate_has_its_documented_keys_and_can_sample(invariance, run_folder):
     exact = invariance("evaluate", run_folder, "--json").json
-    assert set(exact) == {"folder", "spec", "average", "worst", "gap", "agree", "oppose", "by_environment"}
+    assert set(exact) == {
+        *("folder", "spec", "evaluation", "average", "worst", "gap", "agree", "oppose", "by_environment", "intervals")
+    }
     first, again, other = (
         invariance("evaluate", run_folder, "--sampled", "--seed", seed, "--json").json for seed in (0, 0, 1)
     )

@@ -22,18 +22,38 @@ def spec(method: str, seed: int = 0, recipe: str = "short", **data) -> Spec:
     return Spec.of("two-bit", method, recipe, seed, SMALL | {"data": SMALL["data"] | data})
 
 
-def checkpoint(step: int, validation: float, test: float) -> Checkpoint:
+def checkpoint(step: int, validation: float, test: float, collapsed: bool) -> Checkpoint:
     scores = Scores({"β=0.1": test + 0.1, "β=0.9": test - 0.1})
-    return Checkpoint(step, 1.0, False, scores, Scores({"β=0.1": validation}), scores)
+    return Checkpoint(step, 1.0, collapsed, scores, Scores({"β=0.1": validation}), scores)
 
 
 def run(spec: Spec, *test: float, status: str = "finished", validation: tuple[float, ...] = ()) -> Run:
-    """A run whose checkpoints have these test scores."""
-    found = zip(validation or [0.5] * len(test), test, strict=True)
-    return Run(spec, status, tuple(checkpoint(i + 1, v, t) for i, (v, t) in enumerate(found)), seconds=2.0)
+    """A run whose checkpoints have these test scores; if it collapsed, the last one is a constant."""
+    found = list(zip(validation or [0.5] * len(test), test, strict=True))
+    constant = [status == "collapsed" and i == len(found) - 1 for i in range(len(found))]
+    history = tuple(checkpoint(i + 1, v, t, c) for i, ((v, t), c) in enumerate(zip(found, constant, strict=True)))
+    return Run(spec, status, history, seconds=2.0)
 
 
 # Rows
+
+
+def test_a_run_that_collapsed_at_its_end_counts_where_an_earlier_checkpoint_is_taken():
+    only = spec("erm")
+    made = run(only, 0.7, 0.1, status="collapsed", validation=(0.9, 0.5))
+    (last,) = Comparison(((only,),)).rows([made])
+    (best,) = Comparison(((only,),), "training-domain").rows([made])
+    assert (last.status, last.values("mean")) == ("collapsed 1 of 1", [])
+    assert (best.status, best.values("mean")) == ("finished", pytest.approx([70]))
+
+
+def test_a_seed_whose_held_out_run_diverged_is_left_out_and_the_others_stay():
+    seeds = tuple(spec("erm", seed, betas=[0.1, 0.15, 0.2]) for seed in (0, 1))
+    held = [s.holding_out(f"β={beta:g}") for s in seeds for beta in (0.1, 0.15, 0.2)]
+    runs = [*(run(s, 0.6, 0.7) for s in (*seeds, *held[1:])), run(held[0], status="diverged")]
+    (row,) = Comparison((seeds,), "leave-one-environment-out").rows(runs)
+    assert row.status == "diverged 1 of 2"
+    assert row.values("mean") == pytest.approx([70])
 
 
 def test_a_row_averages_its_seeds_in_percent():

@@ -26,7 +26,7 @@ def batch(environments) -> Batch:
 def test_the_representation_moves_first_and_then_every_head(batch, smooth):
     model = IRMGame().prepare(smooth(), 3, generator(0))
     moves = list(IRMGame().moves(model, batch, AFTER, generator(0)))
-    assert [move.players for move in moves] == [("features",), ("head 0",), ("head 1",), ("head 2",)]
+    assert [move.players for move in moves] == [("features",), ("head 2",), ("head 1",), ("head 0",)]
 
 
 def test_players_own_everything_once(smooth):
@@ -73,7 +73,7 @@ def test_every_head_goes_down_on_its_own_risk_alone(environments, smooth, deep):
             p.data -= lr * g
 
     step(slow.features.parameters(), batch.risks(slow(batch.x)).mean(), 0.1 * lr)
-    for e, head in enumerate(slow.head.heads):
+    for e, head in reversed(list(enumerate(slow.head.heads))):
         own = batch.only(e)
         step(head.parameters(), own.loss(slow(own.x)).mean(), lr)
     for (name, p), q in zip(training.model.named_parameters(), slow.parameters(), strict=True):

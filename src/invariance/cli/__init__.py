@@ -63,8 +63,8 @@ def main() -> None:
 
 def _line(error: Exception) -> str:
     if isinstance(error, typer.TyperException):
-        message = error.format_message().rstrip(".")
-        return f"{message}. Try --help." if message else ""
+        message = error.format_message()
+        return f"{message}{'' if message.endswith(('.', '?')) else '.'} Try --help." if message else ""
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     return str(error)

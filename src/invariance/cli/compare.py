@@ -1,7 +1,7 @@
 """``invariance compare``: the main job."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,10 +42,12 @@ def compare(
     names = list(METHODS.classes) if methods == "all" else methods.split(",")
     names = list({METHODS[name.strip()]: name.strip() for name in names}.values())
     names.sort(key=lambda name: (METHODS[name].oracle, METHODS[name].needs_environments, METHODS[name].title))
-    fields = parse_changes(changes or [])
+    fields = _by_method(names, parse_changes(changes or []))
     trials = range(first_seed, first_seed + seeds)
     comparison = Comparison(
-        tuple(tuple(Spec.of(data, name, recipe, seed, fields) for seed in trials) for name in dict.fromkeys(names)),
+        tuple(
+            tuple(Spec.of(data, name, recipe, seed, fields[name]) for seed in trials) for name in dict.fromkeys(names)
+        ),
         selection,
     )
     rows = _run(comparison, workers)
@@ -57,6 +59,23 @@ def compare(
         _draw(rows, picture or Path("invariance-compare.png"), quiet=as_json)
     if not any(row.chosen for row in rows):
         raise typer.Exit(3)
+
+
+def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Changes of the objective go to every method that has the field; one of them must."""
+    from invariance.catalogue import defaults
+    from invariance.errors import UnknownName
+    from invariance.objectives import METHODS
+
+    known = {name: defaults(METHODS[name]).keys() for name in names}
+    everywhere = {field for fields in known.values() for field in fields}
+    wanted = changes.get("objective", {})
+    if unknown := wanted.keys() - everywhere:
+        raise UnknownName.of("field of these methods", min(unknown), everywhere)
+    return {
+        name: changes | {"objective": {field: value for field, value in wanted.items() if field in known[name]}}
+        for name in names
+    }
 
 
 def _run(comparison: "Comparison", workers: int) -> "list[Row]":
@@ -127,6 +146,13 @@ def _notes(rows: "list[Row]") -> list[str]:
             f"Where the spurious cue misleads most, ERM is right on {np.mean(plain.values('worst')):.0f} % of the "
             f"samples and {best.spec.objective.title} on {np.mean(best.values('worst')):.0f} %."
         )
+    fooled = [
+        row.spec.objective.title
+        for row in invariant
+        if plain and np.mean(row.values("gap")) > 0.9 * np.mean(plain.values("gap"))
+    ]
+    if fooled:
+        notes.append(f"{', '.join(fooled)}: as fooled as ERM here (see: invariance list methods).")
     if any(row.spec.objective.oracle for row in rows):
         notes.append("GrayScale is an oracle: it never sees the spurious cue.")
     return notes

@@ -26,9 +26,14 @@ def evaluate(
     run, model, benchmark = load(folder)
     scores = score_test(model, benchmark, seed=seed, sampling=sampled)
     if as_json:
-        print_json({"folder": str(folder), "spec": run.spec.to_json(), **plain(scores)})
-    else:
-        show(run, scores)
+        how = "sampled" if sampled else "exact" if benchmark.mechanism else "plain"
+        print_json({"folder": str(folder), "spec": run.spec.to_json(), "evaluation": how, **plain(scores)})
+        return
+    show(run, scores)
+    if sampled:
+        out().print(
+            "Drawn afresh: even a perfectly invariant model shows a gap here. Without --sampled, scores are exact."
+        )
 
 
 def plain(scores: "Scores") -> dict[str, Any]:
@@ -40,6 +45,7 @@ def plain(scores: "Scores") -> dict[str, Any]:
         "agree": None if scores.agree is None else 100 * scores.agree,
         "oppose": None if scores.oppose is None else 100 * scores.oppose,
         "by_environment": {name: 100 * value for name, value in scores.by_environment.items()},
+        "intervals": {name: [100 * end for end in ends] for name, ends in (scores.intervals or {}).items()},
     }
 
 
@@ -55,7 +61,9 @@ def show(run: "Run", scores: "Scores") -> None:
     if scores.agree is not None and scores.oppose is not None:
         rows += [("spurious cue agrees (A₁)", scores.agree), ("spurious cue contradicts (A₀)", scores.oppose)]
     for name, value in rows:
-        table.add_row(name, f"{100 * value:.1f} %")
+        interval = (scores.intervals or {}).get({"average": "mean"}.get(name, name))
+        span = f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})" if interval else ""
+        table.add_row(name, f"{100 * value:.1f} %{span}")
     names = list(scores.by_environment)
     line = sparkline([100 * value for value in scores.by_environment.values()])
     table.add_row(f"{names[0]} … {names[-1]}", line)

@@ -1,5 +1,6 @@
 """``invariance list``."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -24,6 +25,7 @@ def methods(as_json: Json = False) -> None:
                 "citation": cls.citation,
                 "differs": list(cls.differs),
                 "fields": defaults(cls),
+                "preferences": cls.preferences,
             }
             for name, cls in METHODS.classes.items()
         ],
@@ -69,7 +71,7 @@ def models(as_json: Json = False) -> None:
 
     _show(
         [
-            {"name": name, "about": (cls.__doc__ or "").splitlines()[0], "fields": defaults(cls)}
+            {"name": name, "about": (cls.__doc__ or "").splitlines()[0].replace("``", ""), "fields": defaults(cls)}
             for name, cls in MODELS.classes.items()
         ],
         as_json,
@@ -90,5 +92,12 @@ def _show(entries: list[dict[str, Any]], as_json: bool) -> None:
                 )
         for number, difference in enumerate(entry.get("differs", []), 1):
             console.print(f"  differs {number}. {difference}", style="dim", markup=False, highlight=False)
-        fields = ", ".join(f"{name}={value}" for name, value in entry["fields"].items())
-        console.print(f"  {fields}\n", style="cyan", markup=False, highlight=False)
+        for recipe, changed in entry.get("preferences", {}).items():
+            console.print(f"  in {recipe}: {_fields(changed)}", style="dim", markup=False, highlight=False)
+        console.print(f"  {_fields(entry['fields'])}\n", style="cyan", markup=False, highlight=False)
+
+
+def _fields(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
+    )

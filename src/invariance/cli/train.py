@@ -37,7 +37,7 @@ def train(
         executed = execute(
             spec,
             lambda snapshot: bar.update(task, completed=snapshot.step, total=snapshot.steps),
-            snapshots=50,
+            snapshots=20,
         )
     run = executed.run
     save(executed, folder)

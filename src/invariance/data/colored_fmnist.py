@@ -20,7 +20,8 @@ BAG = 8
 class ColoredFMNIST(ColoredIDX):
     """Fashion-MNIST without bags, coloured; label: footwear against clothing (Ahuja et al. 2020).
 
-    Classes are 1 : 2, so a constant predictor scores 58.3 %. Images are rendered as in Colored-MNIST.
+    Classes are 1 : 2, so a constant predictor scores 58.3 %. Images are rendered as in Colored-MNIST. Without bags,
+    44,968 images train and 9,032 validate, where Ahuja et al. train on all 54,000.
     """
 
     title: ClassVar[str] = "Colored-FMNIST"

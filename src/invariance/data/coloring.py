@@ -7,12 +7,10 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from invariance.core import Benchmark, Mechanism, generator
+from invariance.core import BETAS, Benchmark, Mechanism, generator
 from invariance.data.base import Betas, DataSet
 from invariance.families import Bernoulli
 from invariance.values import STRICT, Share
-
-TEST_BETAS = tuple(round(0.05 * i, 2) for i in range(1, 20))
 
 
 class Images(NamedTuple):
@@ -43,7 +41,7 @@ class ColoredImages(DataSet):
 
     betas: Betas = (0.1, 0.2)
     alpha: Share = 0.25
-    test_betas: Betas = TEST_BETAS
+    test_betas: Betas = BETAS
 
     @abstractmethod
     def split(self, seed: int) -> Split:

@@ -57,6 +57,7 @@ def fetch(file: File, progress: Any = None) -> Path:
             f"cannot write {place.parent}: {error.strerror}; set INVARIANCE_DATA to a folder that holds {file.name}"
         ) from None
     pooch.get_logger().setLevel("ERROR")
+    reasons = []
     for url in file.urls:
         try:
             pooch.retrieve(
@@ -66,11 +67,12 @@ def fetch(file: File, progress: Any = None) -> Path:
                 path=place.parent,
                 downloader=pooch.HTTPDownloader(timeout=20, progressbar=progress or False),
             )
-        except (OSError, ValueError):  # no network, no such file, or other bytes: try the next mirror
+        except (OSError, ValueError) as error:  # no network, no such file, or other bytes: try the next mirror
+            reasons.append("other bytes" if isinstance(error, ValueError) else "no answer")
             continue
         return place
     raise DataError(
-        f"{file.name} is not here and none of its {len(file.urls)} sources answered; "
+        f"{file.name} is not here and none of its {len(file.urls)} sources gave it ({', '.join(reasons)}); "
         f"put the file at {place}, or set INVARIANCE_DATA to a folder that holds {file.name}"
     )
 

@@ -44,8 +44,8 @@ class ColoredIDX(ColoredImages):
     """Every second pixel of 28×28 images: 14×14, two channels.
 
     The first 50,000 rows of the training file are shuffled by the trial's seed and dealt out to the
-    environments, the other 10,000 validate, and the test file tests. With ``test_pool='train-file'`` the validation
-    rows also are the test, as in the code of Arjovsky et al.
+    environments, the other 10,000 validate, and the test file tests. With ``test_pool='train-file'`` these two change
+    places: the test is that of Arjovsky et al.'s code.
     """
 
     test_pool: Literal["test-file", "train-file"] = "test-file"
@@ -61,12 +61,9 @@ class ColoredIDX(ColoredImages):
     def split(self, seed: int) -> Split:
         train_pixels, train_labels, test_pixels, test_labels = (read(file) for file in self.files)
         train = self._images(train_pixels[:TRAINING], train_labels[:TRAINING])
-        validation = self._images(train_pixels[TRAINING:], train_labels[TRAINING:])
-        return Split(
-            train,
-            validation,
-            validation if self.test_pool == "train-file" else self._images(test_pixels, test_labels),
-        )
+        held_out = self._images(train_pixels[TRAINING:], train_labels[TRAINING:])
+        fresh = self._images(test_pixels, test_labels)
+        return Split(train, held_out, fresh) if self.test_pool == "test-file" else Split(train, fresh, held_out)
 
     def _images(self, pixels: Tensor, labels: Tensor) -> Images:
         kept = self.keep(labels)

@@ -6,9 +6,8 @@ import torch
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
-from invariance.core import Benchmark, Mechanism, generator
+from invariance.core import BETAS, Benchmark, Mechanism, generator
 from invariance.data.base import Betas, DataSet
-from invariance.data.coloring import TEST_BETAS
 from invariance.families import Bernoulli
 from invariance.models.mlp import MLP
 from invariance.recipes.presets import Preferences
@@ -32,7 +31,7 @@ class TwoBit(DataSet):
 
     betas: Betas = (0.1, 0.2)
     alpha: Share = 0.25
-    test_betas: Betas = TEST_BETAS
+    test_betas: Betas = BETAS
     samples: PositiveInt = 25_000
     """In each environment."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,25 @@ from invariance.experiments.spec import Spec
 from invariance.selection import Checkpoint, label, rule, select
 
 
+class Outcome(NamedTuple):
+    """What a selection rule made of one seed: a status, and the checkpoint it took unless there is none."""
+
+    status: str
+    checkpoint: Checkpoint | None = None
+
+
 @dataclass(frozen=True)
 class Row:
-    """A method over its seeds, at the checkpoints a selection rule took. Only finished runs are averaged."""
+    """A method over its seeds, at the checkpoints a selection rule took. Only finished ones are averaged."""
 
     runs: tuple[Run, ...]
-    chosen: tuple[Checkpoint, ...]
+    outcomes: tuple[Outcome, ...]
     selection: str
+
+    @property
+    def chosen(self) -> list[Checkpoint]:
+        """The checkpoints that count."""
+        return [o.checkpoint for o in self.outcomes if o.checkpoint and o.status == "finished"]
 
     @property
     def spec(self) -> Spec:
@@ -29,7 +41,7 @@ class Row:
     @property
     def failures(self) -> list[str]:
         """The status of every seed that did not finish well."""
-        return [run.status for run in self.runs if run.status != "finished"]
+        return [outcome.status for outcome in self.outcomes if outcome.status != "finished"]
 
     @property
     def status(self) -> str:
@@ -100,9 +112,15 @@ class Comparison:
 
     def _row(self, runs: Sequence[Run]) -> Row:
         own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
-        chosen = []
+        outcomes = []
         for run in own:
-            held_out = [r.history for r in runs if r.spec.hold_out is not None and r.spec.seed == run.spec.seed]
-            if run.status == "finished":
-                chosen.append(select(self.selection, run.history, held_out))
-        return Row(tuple(own), tuple(chosen), self.selection)
+            held_out = [r for r in runs if r.spec.hold_out is not None and r.spec.seed == run.spec.seed]
+            outcomes.append(self._outcome(run, held_out))
+        return Row(tuple(own), tuple(outcomes), self.selection)
+
+    def _outcome(self, run: Run, held_out: Sequence[Run]) -> Outcome:
+        """A run counts as collapsed if the checkpoint it is judged by is; a diverged run has none."""
+        if any(r.status == "diverged" for r in (run, *held_out)):
+            return Outcome("diverged")
+        checkpoint = select(self.selection, run.history, [r.history for r in held_out])
+        return Outcome("collapsed" if checkpoint.collapsed else "finished", checkpoint)

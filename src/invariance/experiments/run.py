@@ -53,9 +53,7 @@ class Executed:
 def execute(spec: Spec, on_snapshot: Callable[[Snapshot], None] | None = None, snapshots: int = 10) -> Executed:
     """Do what a spec says."""
     start = time.perf_counter()
-    benchmark = spec.data.load(spec.seed, oracle=spec.objective.oracle)
-    if spec.hold_out is not None:
-        benchmark = benchmark.holding_out(spec.hold_out)
+    benchmark = load_benchmark(spec)
     model = fresh_model(spec, benchmark)
     history: list[Checkpoint] = []
     status: Status = "finished"
@@ -80,6 +78,12 @@ def execute(spec: Spec, on_snapshot: Callable[[Snapshot], None] | None = None, s
         status, reason = "collapsed", "the final predictor is no better than a constant on validation samples"
     run = Run(spec, status, tuple(history), time.perf_counter() - start, reason)
     return Executed(run, model, benchmark)
+
+
+def load_benchmark(spec: Spec) -> Benchmark:
+    """The spec's data, without the environment it holds out."""
+    benchmark = spec.data.load(spec.seed, oracle=spec.objective.oracle)
+    return benchmark if spec.hold_out is None else benchmark.holding_out(spec.hold_out)
 
 
 def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:

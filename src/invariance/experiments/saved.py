@@ -10,9 +10,10 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from invariance import __version__
 from invariance.core import Benchmark, generator
 from invariance.errors import BadValue, DataError, InvarianceError
-from invariance.experiments.run import Executed, Run, fresh_model
+from invariance.experiments.run import Executed, Run, fresh_model, load_benchmark
 from invariance.models.base import Model
 
 WEIGHTS, MANIFEST = "weights.safetensors", "manifest.json"
@@ -36,7 +37,8 @@ def save(executed: Executed, folder: Path) -> None:
         "run": executed.run.to_json(),
         "environments": [{"name": e.name, "samples": len(e)} for e in executed.benchmark.train],
         "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in ("invariance", "torch", "numpy", "scikit-learn")},
+        | {"invariance": __version__}
+        | {name: version(name) for name in ("torch", "numpy", "scikit-learn")},
     }
     tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
     save_file(tensors, folder / f"{WEIGHTS}.part")
@@ -53,7 +55,7 @@ def load(folder: Path) -> tuple[Run, Model, Benchmark]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
         run = Run.from_json(manifest["run"])
         weights = load_file(folder / WEIGHTS)
-        benchmark = run.spec.data.load(run.spec.seed, oracle=run.spec.objective.oracle)
+        benchmark = load_benchmark(run.spec)
         model = run.spec.objective.prepare(
             fresh_model(run.spec, benchmark), len(benchmark.train), generator(run.spec.seed, "objective")
         )

@@ -20,7 +20,8 @@ class Model(nn.Module):
 
     Inputs of more than ``slice`` rows go through ``features`` in slices, which stay in the cache. With more than
     ``keep`` rows, no activations are kept: the backward pass computes each slice again. The gradient is the same,
-    and a step's memory grows with the number of rows by a feature vector and its gradient each.
+    and a step's memory grows with the number of rows by a feature vector and its gradient each. Features with batch
+    normalisation take all rows at once in training, since their values depend on it.
     """
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
@@ -32,12 +33,16 @@ class Model(nn.Module):
         self.keep = 65536
 
     def represent(self, x: Tensor) -> Tensor:
-        """Z = θ(x), [n, d]."""
-        if len(x) <= self.slice or not torch.is_grad_enabled():
+        """z = θ(x), [n, d]."""
+        if len(x) <= self.slice or (self.training and self._normalises):
             return self.features(x)
-        if len(x) > self.keep:
+        if len(x) > self.keep and torch.is_grad_enabled():
             return recomputed(self.features, x, self.slice)
         return torch.cat([self.features(part) for part in x.split(self.slice)])
+
+    @property
+    def _normalises(self) -> bool:
+        return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.features.modules())
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""

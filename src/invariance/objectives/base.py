@@ -20,6 +20,7 @@ from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative
 
 Estimator = Literal["squared", "split"]
+Divisor = Literal["gamma", "1+gamma", "nothing"]
 
 
 @record(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Objective(ABC):
     differs: ClassVar[tuple[str, ...]] = ()
     """Numbered differences from the method's paper or its authors' code."""
     preferences: ClassVar[Preferences] = {}
-    """What the method's authors change in a recipe, by the recipe's name."""
+    """What the method changes in a recipe, by the recipe's name: its authors' choice, or ours in ``short``."""
     needs_environments: ClassVar[int] = 2
     oracle: ClassVar[bool] = False
     """Whether the method is given inputs without their spurious part."""
@@ -84,7 +85,7 @@ class Annealed(Objective):
 
     gamma: NonNegative = 1e6
     gamma_before: NonNegative = 1.0
-    divide_by: Literal["gamma", "1+gamma", "nothing"] = "gamma"
+    divide_by: Divisor = "gamma"
     l2: NonNegative = 1.10794568e-3
     reduction: Literal["mean", "sum"] = "mean"
 

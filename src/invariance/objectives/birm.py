@@ -1,6 +1,6 @@
 """BIRM: IRMv1's gradient vanishes at scales drawn around one."""
 
-from typing import ClassVar, Literal, final
+from typing import ClassVar, final
 
 import torch
 from pydantic import PositiveInt
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Estimator, Penalised, product
+from invariance.objectives.base import Divisor, Estimator, Penalised, product
 from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative
@@ -28,6 +28,7 @@ class BIRM(Penalised):
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ E_{c~N(1,τ²)} (∂R^e(c·f)/∂c)² ]"
     citation: ClassVar[str] = "Lin et al., Bayesian invariant risk minimization, CVPR 2022"
     differs: ClassVar[tuple[str, ...]] = (
+        "The split estimator is used in full batches too (estimator='squared' is the authors' there).",
         "The risk is taken at scale 1, not at the last drawn scale.",
         "Gradients are averages within each environment, also where sizes differ.",
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
@@ -38,7 +39,7 @@ class BIRM(Penalised):
     }
 
     gamma_before: NonNegative = 0.0
-    divide_by: Literal["gamma", "1+gamma", "nothing"] = "1+gamma"
+    divide_by: Divisor = "1+gamma"
     l2: NonNegative = 1e-3
     estimator: Estimator = "split"
     draws: PositiveInt = 10

@@ -99,7 +99,7 @@ class BLOCIRM(Annealed):
         def loss() -> Tensor:
             z = model.represent(batch.x)
             w, moments = self.lower(batch, model, z if self.unroll else z.detach())
-            found.append((w.detach(), moments))
+            found.append((w.detach(), moments and Moments(*(m.detach() for m in moments))))
             f = outputs(model.head, w, z)
             return self.combine(batch.risks(f), lambda: self.upper(batch, model, z, f, w), clock)
 
@@ -146,4 +146,4 @@ class BLOCIRM(Annealed):
         """Step 4: w ← w*."""
         store(model.head, w)
         for name, value in (moments._asdict() if moments else {}).items():
-            model.memory.get_buffer(name).copy_(value.detach())
+            model.memory.get_buffer(name).copy_(value)

@@ -25,7 +25,7 @@ def store(head: nn.Module, w: Tensor) -> None:
 
 
 def outputs(head: nn.Module, w: Tensor, z: Tensor) -> Tensor:
-    """F of the head with parameters ``w``, [n, K]."""
+    """f of the head with parameters ``w``, [n, K]."""
     parts = _named(head, w)
     if isinstance(head, nn.Linear):
         return functional.linear(z, parts["weight"], parts.get("bias"))
@@ -33,7 +33,12 @@ def outputs(head: nn.Module, w: Tensor, z: Tensor) -> Tensor:
 
 
 def outputs_each(head: nn.Module, w: Tensor, z: Tensor, batch: Batch) -> Tensor:
-    """F where environment e has its own head ``w[e]``, [E, P] → [n, K]."""
+    """f where environment e has its own head ``w[e]``, [E, P] → [n, K]."""
+    if isinstance(head, nn.Linear) and batch.rows_each:
+        size = head.weight.numel()
+        weight = w[:, :size].view(-1, *head.weight.shape)  # [E, K, d]
+        f = z.view(batch.environments, batch.rows_each, -1) @ weight.mT
+        return (f + w[:, None, size:] if head.bias is not None else f).flatten(0, 1)
     return torch.cat([outputs(head, w_e, z[batch.rows(e)]) for e, w_e in enumerate(w)])
 
 

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from invariance.core import Batch
+from invariance.errors import BadValue
+from invariance.families import Gaussian
 from invariance.models.base import Model
 from invariance.objectives.base import Move, Objective, Player
 from invariance.recipes.presets import Preferences
@@ -39,12 +41,12 @@ class Ensemble(nn.Module):
 class IRMGame(Objective):
     r"""w_e ∈ argmin R^e(mean_j w_j∘θ) for every e,   θ ∈ argmin mean_e R^e(mean_j w_j∘θ)
 
-    The V-game: one round a batch, θ first and then every head, each going down on its own risk alone.
-    θ moves at ``feature_rate`` times the heads' learning rate.
+    The V-game: one round a batch, θ first and then every head, the last one first, each going down on its own risk
+    alone. θ moves at ``feature_rate`` times the heads' learning rate.
 
-    The game oscillates, and its invariance is a moment of that oscillation: without ``stop_below`` it ends near
-    ERM. With it, training stops after the warm-up as soon as the ensemble's training accuracy on a batch is
-    below that share (the authors use 0.55).
+    After its own move a head leaves the ensemble where its environment wants it, so the ensemble stays between what the
+    environments want, which is near ERM; what invariance there is, is a moment of the oscillation. ``stop_below`` stops
+    after the warm-up as soon as the ensemble's training accuracy on a batch is below that share (the authors use 0.55).
     """
 
     title: ClassVar[str] = "IRM-Game"
@@ -85,7 +87,7 @@ class IRMGame(Objective):
         yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2, ("features",))
         with torch.no_grad():
             z = model.represent(batch.x)
-        for e in range(batch.environments):
+        for e in reversed(range(batch.environments)):
             yield self._play(model, batch.only(e), z[batch.rows(e)], e)
 
     def _play(self, model: Model, own: Batch, z: Tensor, e: int) -> Move:
@@ -94,6 +96,8 @@ class IRMGame(Objective):
     def done(self, model: Model, batch: Batch, clock: Clock) -> bool:
         if self.stop_below is None or not clock.annealed:
             return False
+        if isinstance(batch.family, Gaussian):
+            raise BadValue("IRM-Game's stop_below is a share of right answers; regression has none")
         model.eval()
         with torch.no_grad():
             return bool(batch.family.score(model(batch.x), batch.y).mean() < self.stop_below)

@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from invariance.core import Batch
 from invariance.models.base import Model
-from invariance.objectives.base import Penalised, Player, product
+from invariance.objectives.base import Divisor, Estimator, Penalised, Player, product
 from invariance.objectives.irmv1 import scale_gradient
 from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
@@ -41,7 +41,7 @@ class Masked(nn.Module):
         self.temperature = temperature
         for noise in self.buffers(recurse=False):
             u = torch.rand(noise.shape, generator=generator, dtype=noise.dtype)
-            noise.copy_((u + TINY).log() - (1 - u + TINY).log())
+            noise.copy_(torch.logit(u, eps=1e-7))
 
     def mask(self, score: Tensor, noise: Tensor) -> Tensor:
         """The mask of one weight tensor."""
@@ -96,12 +96,13 @@ class SparseIRM(Penalised):
         "Evaluation uses the mask 1[s > ½] in place of a random one.",
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
     )
-    preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}}
+    preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}, "small-batch": {"lr": 6e-4}}
 
     gamma_before: NonNegative = 0.0
-    divide_by: Literal["gamma", "1+gamma", "nothing"] = "1+gamma"
+    divide_by: Divisor = "1+gamma"
     l2: NonNegative = 1e-3
     penalty_of: Literal["irmv1", "rex"] = "irmv1"
+    estimator: Estimator = "squared"
     keep: Annotated[float, Field(gt=0, le=1)] = 0.95
     start: Share = 0.28
     end: Share = 0.6
@@ -127,7 +128,7 @@ class SparseIRM(Penalised):
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         if self.penalty_of == "rex":
             return batch.risks(f).var(correction=0)
-        return self.reduce(product("squared", batch, scale_gradient, z, f))
+        return self.reduce(product(self.estimator, batch, scale_gradient, z, f))
 
     def after(self, model: Model, clock: Clock) -> None:
         scores = [s for part in _masked(model) for s in part.scores]

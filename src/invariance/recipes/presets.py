@@ -26,7 +26,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "lsgd": Preset(
         "large-batch SGD rules: ten times the rate, ramped up (Goyal et al. 2017)",
-        {"lr": 4.9e-3, "schedule": {"kind": "ramp"}},
+        {"lr_scale": 10.0, "schedule": "ramp"},
     ),
     "lalr": Preset("layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1}),
     "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
@@ -53,7 +53,7 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
     for field, value in (changes or {}).items():
         fields[field] = _merged(fields.get(field), value)
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
-        raise UnknownName.of("field of a recipe", unknown.pop(), Recipe.__dataclass_fields__)
+        raise UnknownName.of("field of a recipe", min(unknown), Recipe.__dataclass_fields__)
     try:
         return TypeAdapter(Recipe).validate_python(fields)
     except ValidationError as error:

@@ -21,14 +21,16 @@ def _named(value: object) -> object:
 class Recipe:
     """Independent slots; any combination runs every method.
 
-    ``batch_size`` counts all environments together, equal shares of each; None is everything at once.
-    ``warmup`` is the share of the updates before the penalty sets in, ``reset`` starts a fresh optimiser there.
-    ``average`` is the share of the run, at its end, over which weights are averaged.
+    ``batch_size`` counts all environments together, equal shares of each; None is everything at once. The learning
+    rate is ``lr`` · ``lr_scale`` · ``schedule``. ``warmup`` is the share of the updates before the penalty sets in,
+    ``reset`` starts a fresh optimiser there. ``average`` is the share of the run, at its end, over which weights are
+    averaged.
     """
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
     lr: Positive = 4.898536566546834e-4
+    lr_scale: Positive = 1.0
     schedule: Annotated[AnySchedule, BeforeValidator(_named)] = Field(default_factory=Constant)
     warmup: Share = 0.38
     gradient: Annotated[AnyGradient, BeforeValidator(_named)] = Field(default_factory=Plain)
