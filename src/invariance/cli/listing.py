@@ -1,6 +1,6 @@
 """``invariance list``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
@@ -82,22 +82,29 @@ def _show(entries: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(entries)
         return
+    from rich.padding import Padding
+    from rich.text import Text
+
     console = out()
     for entry in entries:
-        console.print(f"[bold]{entry['name']}[/bold]")
-        for key in ("about", "formula", "citation", "licence"):
-            if key in entry:
-                console.print(
-                    f"  {entry[key]}", style="dim" if key == "citation" else "", markup=False, highlight=False
-                )
-        for number, difference in enumerate(entry.get("differs", []), 1):
-            console.print(f"  differs {number}. {difference}", style="dim", markup=False, highlight=False)
-        for recipe, changed in entry.get("preferences", {}).items():
-            console.print(f"  in {recipe}: {_fields(changed)}", style="dim", markup=False, highlight=False)
-        console.print(f"  {_fields(entry['fields'])}\n", style="cyan", markup=False, highlight=False)
+        console.print(Text(entry["name"], "bold"))
+        for text, style in _lines(entry):
+            console.print(Padding(Text(text, style), (0, 0, 0, 2)))
+        console.print()
+
+
+def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is said of an entry, line by line, with its style."""
+    for key in ("about", "formula", "citation", "licence"):
+        if key in entry:
+            yield entry[key], "dim" if key == "citation" else ""
+    for number, difference in enumerate(entry.get("differs", []), 1):
+        yield f"differs {number}. {difference}", "dim"
+    for recipe, changed in entry.get("preferences", {}).items():
+        yield f"in {recipe}: {_fields(changed)}", "dim"
+    if entry["fields"]:
+        yield _fields(entry["fields"]), "cyan"
 
 
 def _fields(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
-    )
+    return ", ".join(f"{name}={f'{value:g}' if isinstance(value, float) else value}" for name, value in values.items())
