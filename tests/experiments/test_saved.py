@@ -101,10 +101,12 @@ def test_a_folder_that_cannot_be_made_is_refused_before_training(tmp_path, place
     assert "-o" in message
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path):
-    claim(tmp_path / "a" / "b" / "c")
-    assert (tmp_path / "a" / "b" / "c").is_dir()
-    claim(tmp_path / "a" / "b" / "c")  # an empty folder may be used
+def test_a_folder_is_made_with_those_above_it_when_there_is_something_to_save(tmp_path):
+    folder = tmp_path / "a" / "b" / "c"
+    claim(folder)
+    assert not (tmp_path / "a").exists()
+    save(train(), folder)
+    assert load(folder)[0].status
 
 
 # Damage

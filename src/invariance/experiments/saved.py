@@ -23,12 +23,9 @@ def claim(folder: Path, *, overwrite: bool = False) -> None:
     """Make sure a run can be saved to ``folder``, before it is trained."""
     if (folder / MANIFEST).exists() and not overwrite:
         raise BadValue(f"{folder} already holds a run; choose another folder with -o, or add --overwrite")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadValue(f"cannot write to {folder}: {error.strerror}; choose another folder with -o") from None
-    if not os.access(folder, os.W_OK):
-        raise BadValue(f"cannot write to {folder}: no permission; choose another folder with -o")
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise BadValue(f"cannot write to {folder}: {place} is no folder to write to; choose another with -o")
 
 
 def save(executed: Executed, folder: Path) -> None:
@@ -41,6 +38,7 @@ def save(executed: Executed, folder: Path) -> None:
         | {name: version(name) for name in ("torch", "numpy", "scikit-learn")},
     }
     tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
+    folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / f"{WEIGHTS}.part")
     (folder / f"{MANIFEST}.part").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
     for name in (WEIGHTS, MANIFEST):
