@@ -19,9 +19,10 @@ class Model(nn.Module):
     averages); it is saved with a run and takes no part in prediction.
 
     Inputs of more than ``slice`` rows go through ``features`` in slices, which stay in the cache. With more than
-    ``keep`` rows, no activations are kept: the backward pass computes each slice again. The gradient is the same,
-    and a step's memory grows with the number of rows by a feature vector and its gradient each. Features with batch
-    normalisation take all rows at once in training, since their values depend on it.
+    ``keep`` rows, no activations are kept: the backward pass computes each slice again. The gradient is the same, and
+    a step's memory grows with the number of rows by their outputs alone, or, where a method reads the features, by a
+    feature vector and its gradient each. Features with batch normalisation take all rows at once in training, since
+    their values depend on it.
     """
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
@@ -34,19 +35,22 @@ class Model(nn.Module):
 
     def represent(self, x: Tensor) -> Tensor:
         """z = θ(x), [n, d]."""
-        if len(x) <= self.slice or (self.training and self._normalises):
-            return self.features(x)
-        if len(x) > self.keep and torch.is_grad_enabled():
-            return recomputed(self.features, x, self.slice)
-        return torch.cat([self.features(part) for part in x.split(self.slice)])
-
-    @property
-    def _normalises(self) -> bool:
-        return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self.features.modules())
+        return self._sliced(self.features, x)
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""
-        return self.head(self.represent(x))
+        return self._sliced(nn.Sequential(self.features, self.head), x)
+
+    def _sliced(self, module: nn.Module, x: Tensor) -> Tensor:
+        if len(x) <= self.slice or (self.training and _normalises(module)):
+            return module(x)
+        if len(x) > self.keep and torch.is_grad_enabled():
+            return recomputed(module, x, self.slice)
+        return torch.cat([module(part) for part in x.split(self.slice)])
+
+
+def _normalises(module: nn.Module) -> bool:
+    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
 
 
 @dataclass(frozen=True, config=STRICT)

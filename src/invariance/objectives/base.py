@@ -113,6 +113,9 @@ class Annealed(Objective):
 class Penalised(Annealed):
     """One move: the whole model goes down on risk and penalty."""
 
+    reads_features: ClassVar[bool] = True
+    """Whether the penalty looks at z. If not, z comes without columns and a full batch needs no memory for it."""
+
     @abstractmethod
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         """P, from features ``z`` and outputs ``f`` of the batch."""
@@ -127,8 +130,12 @@ class Penalised(Annealed):
         """One move."""
 
         def loss() -> Tensor:
-            z = model.represent(batch.x)
-            f = model.head(z)
+            if self.reads_features:
+                z = model.represent(batch.x)
+                f = model.head(z)
+            else:
+                f = model(batch.x)
+                z = f[:, :0]
             return self.combine(batch.risks(f), lambda: self.penalty(batch, model, z, f), clock)
 
         self.before(model, clock, generator)

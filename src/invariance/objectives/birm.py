@@ -26,6 +26,7 @@ class BIRM(Penalised):
 
     title: ClassVar[str] = "BIRM"
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ E_{c~N(1,τ²)} (∂R^e(c·f)/∂c)² ]"
+    reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Lin et al., Bayesian invariant risk minimization, CVPR 2022"
     differs: ClassVar[tuple[str, ...]] = (
         "The split estimator is used in full batches too (estimator='squared' is the authors' there).",

@@ -31,6 +31,7 @@ class IRMv1(Penalised):
 
     title: ClassVar[str] = "IRMv1"
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ (∂R^e(c·f)/∂c at c=1)² ]"
+    reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
     differs: ClassVar[tuple[str, ...]] = ("γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",)
 

@@ -18,6 +18,7 @@ class REx(Penalised):
 
     title: ClassVar[str] = "REx"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e + γ Var_e[R^e]"
+    reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Krueger et al., Out-of-distribution generalization via risk extrapolation, ICML 2021"
     differs: ClassVar[tuple[str, ...]] = (
         "Risks are averaged, not added (reduction='sum' adds them).",
