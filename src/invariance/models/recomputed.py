@@ -19,12 +19,11 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, features: nn.Module, rows: int, x: Tensor, *parameters: Tensor) -> Tensor:
         ctx.features, ctx.rows, ctx.parameters = features, rows, parameters
+        ctx.seed = int(torch.randint(2**62, ()))  # a number, since tensors kept from each slice would cut up the heap
         ctx.save_for_backward(x)
-        ctx.states = []  # of the global generator, so that dropout drops the same units again
         z = torch.empty(0)
         for start in range(0, len(x), rows):
-            ctx.states.append(torch.get_rng_state())
-            part = features(x[start : start + rows])
+            part = _pass(features, x[start : start + rows], ctx.seed + start)
             z = z if start else part.new_empty(len(x), *part.shape[1:])
             z[start : start + rows] = part
         return z
@@ -33,11 +32,17 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
         total: list[Tensor] = [torch.zeros_like(p) for p in ctx.parameters]
-        slices = zip(x.split(ctx.rows), dz.split(ctx.rows), ctx.states, strict=True)
-        for part, upstream, state in slices:
-            with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-                torch.set_rng_state(state)
-                z = ctx.features(part)
-            grads = torch.autograd.grad(z, ctx.parameters, upstream, allow_unused=True, materialize_grads=True)
+        for start in range(0, len(x), ctx.rows):
+            these = slice(start, start + ctx.rows)
+            with torch.enable_grad():
+                z = _pass(ctx.features, x[these], ctx.seed + start)
+            grads = torch.autograd.grad(z, ctx.parameters, dz[these], allow_unused=True, materialize_grads=True)
             torch._foreach_add_(total, grads)
         return (None, None, None, *total)
+
+
+def _pass(features: nn.Module, x: Tensor, seed: int) -> Tensor:
+    """One slice; dropout drops the same units whenever the seed is the same."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return features(x)
