@@ -19,7 +19,7 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, features: nn.Module, rows: int, x: Tensor, *parameters: Tensor) -> Tensor:
         ctx.features, ctx.rows, ctx.parameters = features, rows, parameters
-        ctx.seed = int(torch.randint(2**62, ()))  # a number, since tensors kept from each slice would cut up the heap
+        ctx.seed = torch.initial_seed() % 2**62  # a number: tensors kept from each slice would cut up the heap
         ctx.save_for_backward(x)
         z = torch.empty(0)
         for start in range(0, len(x), rows):
