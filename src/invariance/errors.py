@@ -4,6 +4,7 @@ InvarianceError
 ├── UnknownName      a method, data set, recipe or field that does not exist (says what was probably meant)
 ├── BadValue         a value or an input that cannot be used
 ├── DataError        a data file that is missing, corrupt or cannot be fetched
+├── StoreError       a store of runs that cannot be opened, read or written
 └── Diverged         training left the finite numbers
 """
 
@@ -48,6 +49,10 @@ class BadValue(InvarianceError, ValueError):
 
 class DataError(InvarianceError):
     """Data that is not there, or not what it should be."""
+
+
+class StoreError(InvarianceError):
+    """A store that is not there, not ours, or cannot be written."""
 
 
 class Diverged(InvarianceError):

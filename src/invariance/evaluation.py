@@ -96,6 +96,14 @@ def sampled(model: Model, mechanism: Mechanism, family: Family, generator: torch
     return _drawn(predictions(model, mechanism, family), mechanism, generator)
 
 
+def exact_and_sampled(
+    model: Model, mechanism: Mechanism, family: Family, generator: torch.Generator
+) -> tuple[Scores, Scores]:
+    """Both, from the same two passes."""
+    named = predictions(model, mechanism, family)
+    return _expected(named, mechanism), _drawn(named, mechanism, generator)
+
+
 def _expected(named: tuple[Tensor, Tensor], mechanism: Mechanism) -> Scores:
     off, on = named
     same, other = torch.zeros(2, len(mechanism), dtype=torch.float64)

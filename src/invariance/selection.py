@@ -6,11 +6,15 @@ from typing import NamedTuple
 
 from invariance.errors import BadValue, UnknownName
 from invariance.evaluation import Scores
+from invariance.vitals import Vitals
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was measured after ``step`` updates."""
+    """What was measured after ``step`` updates.
+
+    ``test`` is exact where a mechanism is known, ``sampled`` the same test drawn once, as papers report it.
+    """
 
     step: int
     loss: float
@@ -18,6 +22,8 @@ class Checkpoint:
     train: Scores
     validation: Scores
     test: Scores
+    sampled: Scores | None = None
+    vitals: Vitals | None = None
 
 
 History = Sequence[Checkpoint]

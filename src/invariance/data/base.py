@@ -1,7 +1,8 @@
 """What a data set is."""
 
+import hashlib
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -11,6 +12,15 @@ from invariance.data.files import File
 from invariance.models.base import Architecture
 from invariance.recipes.presets import Preferences
 from invariance.values import STRICT, Share
+
+
+
+class Size(NamedTuple):
+    """What a run's cost depends on: about how many training samples there are, and the shape of one."""
+
+    samples: int
+    shape: tuple[int, ...]
+
 
 Betas = Annotated[tuple[Share, ...], Field(min_length=1)]
 
@@ -28,6 +38,15 @@ class DataSet(ABC):
     """The model the literature uses on it."""
     preferences: ClassVar[Preferences] = {}
     """What this data set needs changed in a recipe, by the recipe's name; wins over what a method prefers."""
+
+    def size(self) -> Size:
+        """How large it is; by loading it, unless a data set knows better."""
+        benchmark = self.load(0)
+        return Size(sum(len(e) for e in benchmark.train), benchmark.input_shape)
+
+    def fingerprint(self) -> str:
+        """What changes when the data behind this data set change: a hash of its files."""
+        return hashlib.sha256("".join(file.sha256 for file in self.files).encode()).hexdigest()
 
     @abstractmethod
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:

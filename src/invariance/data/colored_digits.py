@@ -8,7 +8,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import generator
+from invariance.data.base import Size
 from invariance.data.coloring import ColoredImages, Images, Split
+from invariance.data.shifts import Halves
 from invariance.models.mlp import MLP
 from invariance.values import STRICT
 
@@ -29,6 +31,7 @@ class ColoredDigits(ColoredImages):
     citation: ClassVar[str] = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI repository, 1998"
     licence: ClassVar[str] = "CC BY 4.0"
     architecture: ClassVar[MLP] = MLP(width=128)
+    halves: ClassVar[Halves] = ((1, 2, 6, 7), (3, 4, 8, 9))
 
     draws: PositiveInt = 25_000
 
@@ -38,9 +41,13 @@ class ColoredDigits(ColoredImages):
         digits = load_digits()
         order = torch.randperm(len(digits.target), generator=generator(seed, "split"))
         pixels = torch.from_numpy(digits.images).float()[order] / 16
-        images = Images(pixels, torch.from_numpy(digits.target)[order] < 5)
+        classes = torch.from_numpy(digits.target)[order]
+        images = Images(pixels, classes < 5, classes)
         first, second = len(order) - VALIDATION - TEST, len(order) - TEST
         return Split(images.take(slice(first)), images.take(slice(first, second)), images.take(slice(second, None)))
+
+    def size(self) -> Size:
+        return Size(self.draws * len(self.betas), (4 if self.shift == "colour" else 2, 8, 8))
 
     def rows(self, images: int, seed: int) -> list[Tensor]:
         return [torch.randint(images, (self.draws,), generator=generator(seed, "draws", beta)) for beta in self.betas]

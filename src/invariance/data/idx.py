@@ -3,14 +3,16 @@
 import gzip
 import zlib
 from abc import abstractmethod
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import generator
+from invariance.data.base import Size
 from invariance.data.coloring import ColoredImages, Images, Split
 from invariance.data.files import File, find
 from invariance.errors import DataError
@@ -48,6 +50,8 @@ class ColoredIDX(ColoredImages):
     places: the test is that of Arjovsky et al.'s code.
     """
 
+    images: Annotated[int, Field(ge=2, le=TRAINING)] = TRAINING
+    """Of how many rows of the training file the training images are taken."""
     test_pool: Literal["test-file", "train-file"] = "test-file"
 
     @abstractmethod
@@ -60,14 +64,19 @@ class ColoredIDX(ColoredImages):
 
     def split(self, seed: int) -> Split:
         train_pixels, train_labels, test_pixels, test_labels = (read(file) for file in self.files)
-        train = self._images(train_pixels[:TRAINING], train_labels[:TRAINING])
+        train = self._images(train_pixels[: self.images], train_labels[: self.images])
         held_out = self._images(train_pixels[TRAINING:], train_labels[TRAINING:])
         fresh = self._images(test_pixels, test_labels)
         return Split(train, held_out, fresh) if self.test_pool == "test-file" else Split(train, fresh, held_out)
 
     def _images(self, pixels: Tensor, labels: Tensor) -> Images:
         kept = self.keep(labels)
-        return Images(pixels[kept, ::2, ::2].float() / 255, self.binary(labels[kept]))
+        classes = labels[kept]
+        return Images(pixels[kept, ::2, ::2].float() / 255, self.binary(classes), classes)
+
+    def size(self) -> Size:
+        kept = self.images // 2 if self.shift in ("class", "digit") else self.images
+        return Size(kept, (4 if self.shift == "colour" else 2, 14, 14))
 
     def rows(self, images: int, seed: int) -> list[Tensor]:
         order = torch.randperm(images, generator=generator(seed, "split"))

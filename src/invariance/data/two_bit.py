@@ -7,7 +7,7 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from invariance.core import BETAS, Benchmark, Mechanism, generator
-from invariance.data.base import Betas, DataSet
+from invariance.data.base import Betas, DataSet, Size
 from invariance.families import Bernoulli
 from invariance.models.mlp import MLP
 from invariance.recipes.presets import Preferences
@@ -34,6 +34,9 @@ class TwoBit(DataSet):
     test_betas: Betas = BETAS
     samples: PositiveInt = 25_000
     """In each environment."""
+
+    def size(self) -> Size:
+        return Size(self.samples * len(self.betas), (2,))
 
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:
         def mechanism(purpose: str) -> Mechanism:

@@ -1,13 +1,11 @@
 """Several methods, several seeds, one row a method."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from invariance.errors import BadValue
-from invariance.experiments.local import run_all
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
 from invariance.selection import Checkpoint, label, rule, select
@@ -27,6 +25,16 @@ class Row:
     runs: tuple[Run, ...]
     outcomes: tuple[Outcome, ...]
     selection: str
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], selection: str) -> "Row":
+        """From all runs of one trial, those that held an environment out included."""
+        own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
+        outcomes = []
+        for run in own:
+            held_out = [r for r in runs if r.spec.hold_out is not None and r.spec.seed == run.spec.seed]
+            outcomes.append(_outcome(run, held_out, selection))
+        return cls(tuple(own), tuple(outcomes), selection)
 
     @property
     def chosen(self) -> list[Checkpoint]:
@@ -99,28 +107,16 @@ class Comparison:
         benchmark.holding_out(names[0])  # refuses too few environments before anything runs
         return names
 
-    def run(self, workers: int) -> Iterator[Run]:
-        """Every run as it finishes."""
-        if workers < 1:
-            raise BadValue(f"workers = {workers}; at least 1 is needed")
-        for _, finished in run_all(self.work(), workers):
-            yield finished
-
     def rows(self, runs: Sequence[Run]) -> list[Row]:
         """One row a method, from all its runs."""
-        return [self._row([run for run in runs if run.spec.trial == method[0].trial]) for method in self.specs]
+        trials = (method[0].trial for method in self.specs)
+        return [Row.of([run for run in runs if run.spec.trial == trial], self.selection) for trial in trials]
 
-    def _row(self, runs: Sequence[Run]) -> Row:
-        own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
-        outcomes = []
-        for run in own:
-            held_out = [r for r in runs if r.spec.hold_out is not None and r.spec.seed == run.spec.seed]
-            outcomes.append(self._outcome(run, held_out))
-        return Row(tuple(own), tuple(outcomes), self.selection)
 
-    def _outcome(self, run: Run, held_out: Sequence[Run]) -> Outcome:
-        """A run counts as collapsed if the checkpoint it is judged by is; a diverged run has none."""
-        if any(r.status == "diverged" for r in (run, *held_out)):
-            return Outcome("diverged")
-        checkpoint = select(self.selection, run.history, [r.history for r in held_out])
-        return Outcome("collapsed" if checkpoint.collapsed else "finished", checkpoint)
+def _outcome(run: Run, held_out: Sequence[Run], selection: str) -> Outcome:
+    """A run counts as collapsed if the checkpoint it is judged by is; one that diverged or failed has none."""
+    for status in ("failed", "diverged"):
+        if any(r.status == status for r in (run, *held_out)):
+            return Outcome(status)
+    checkpoint = select(selection, run.history, [r.history for r in held_out])
+    return Outcome("collapsed" if checkpoint.collapsed else "finished", checkpoint)

@@ -1,44 +1,82 @@
-"""From a spec to a run: load, train, measure at every snapshot."""
+"""From a spec to a run: load, train, measure."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
-from invariance.core import Benchmark, Environment
+from invariance.core import Benchmark, Environment, generator
 from invariance.errors import Diverged
-from invariance.evaluation import collapsed, evaluate, score
+from invariance.evaluation import collapsed, evaluate, exact_and_sampled, score
 from invariance.experiments.spec import Spec
+from invariance.landscape import Grid, landscape
 from invariance.models.base import Model
 from invariance.selection import Checkpoint
-from invariance.training import Snapshot, train
+from invariance.training import Snapshot, State, train
+from invariance.vitals import vitals
 
-Status = Literal["finished", "collapsed", "diverged"]
+Status = Literal["finished", "collapsed", "diverged", "failed"]
+History = tuple[Checkpoint, ...]
+HISTORY: TypeAdapter[History] = TypeAdapter(History)
+TICKS = 100
+"""How often a run says where it is."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A spec and what came of it."""
+    """A spec and what came of it. ``weights`` is a digest of the final ones; a failed run may be tried again."""
 
     spec: Spec
     status: Status
-    history: tuple[Checkpoint, ...]
+    history: History
     seconds: float
     reason: str = ""
+    weights: str = ""
+    landscape: Grid | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
-        history = TypeAdapter(tuple[Checkpoint, ...]).dump_python(self.history, mode="json")
-        rest = {"status": self.status, "seconds": self.seconds, "reason": self.reason}
-        return {"spec": self.spec.to_json(), "history": history, **rest}
+        rest = {"status": self.status, "seconds": self.seconds, "reason": self.reason, "weights": self.weights}
+        history = HISTORY.dump_python(self.history, mode="json")
+        return {"spec": self.spec.to_json(), "history": history, **rest, "landscape": self.landscape}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Run":
         """The run that :meth:`to_json` made this of."""
-        history = TypeAdapter(tuple[Checkpoint, ...]).validate_python(plain["history"])
-        return cls(Spec.from_json(plain["spec"]), plain["status"], history, plain["seconds"], plain["reason"])
+        grid = plain["landscape"] and tuple(tuple(row) for row in plain["landscape"])
+        return cls(
+            Spec.from_json(plain["spec"]),
+            plain["status"],
+            HISTORY.validate_python(plain["history"]),
+            plain["seconds"],
+            plain["reason"],
+            plain["weights"],
+            grid,
+        )
+
+
+class Partial(NamedTuple):
+    """A run so far: everything that is needed to go on, bit by bit."""
+
+    state: State
+    history: History
+    seconds: float
+
+
+class Moment(NamedTuple):
+    """Where a run is; ``measured`` says that the last checkpoint of its history is of now."""
+
+    snapshot: Snapshot
+    history: History
+    seconds: float
+    measured: bool
+
+    def partial(self) -> Partial:
+        """What to keep so that the run can go on from here."""
+        return Partial(self.snapshot.state(), self.history, self.seconds)
 
 
 @dataclass
@@ -50,34 +88,48 @@ class Executed:
     benchmark: Benchmark = field(repr=False)
 
 
-def execute(spec: Spec, on_snapshot: Callable[[Snapshot], None] | None = None, snapshots: int = 10) -> Executed:
-    """Do what a spec says."""
-    start = time.perf_counter()
+def execute(
+    spec: Spec, watch: Callable[[Moment], None] = lambda moment: None, *, partial: Partial | None = None
+) -> Executed:
+    """Do what a spec says, from the beginning or from where a run of it stood."""
+    start = time.perf_counter() - (partial.seconds if partial else 0.0)
     benchmark = load_benchmark(spec)
     model = fresh_model(spec, benchmark)
-    history: list[Checkpoint] = []
+    history = partial.history if partial else ()
     status: Status = "finished"
     reason = ""
+    steps = train(
+        model,
+        spec.objective,
+        benchmark.train,
+        spec.recipe,
+        family=benchmark.family,
+        seed=spec.seed,
+        snapshots=max(TICKS, spec.evaluation.checkpoints),
+        state=partial.state if partial else None,
+    )
     try:
-        for snapshot in train(
-            model,
-            spec.objective,
-            benchmark.train,
-            spec.recipe,
-            family=benchmark.family,
-            seed=spec.seed,
-            snapshots=snapshots,
-        ):
-            history.append(measure(snapshot, benchmark))
+        for snapshot in steps:
             model = snapshot.model
-            if on_snapshot:
-                on_snapshot(snapshot)
+            if due := _due(snapshot, history, spec.evaluation.checkpoints):
+                history = (*history, measure(snapshot, benchmark, spec))
+            watch(Moment(snapshot, history, time.perf_counter() - start, due))
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
         status, reason = "collapsed", "the final predictor is no better than a constant on validation samples"
-    run = Run(spec, status, tuple(history), time.perf_counter() - start, reason)
+    points = spec.evaluation.landscape if status != "diverged" else 0
+    grid = landscape(model, benchmark, points, spec.seed) if points else None
+    run = Run(spec, status, history, time.perf_counter() - start, reason, digest(model), grid)
     return Executed(run, model, benchmark)
+
+
+def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
+    """Whether to measure: at the end, and at the first tick in each of the equal parts of a run."""
+    done = history[-1].step if history else 0
+    if snapshot.training.finished:
+        return snapshot.step > done
+    return snapshot.step * checkpoints // snapshot.steps > done * checkpoints // snapshot.steps
 
 
 def load_benchmark(spec: Spec) -> Benchmark:
@@ -91,15 +143,32 @@ def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
     return spec.model.build(benchmark.input_shape, benchmark.family.outputs, spec.seed)
 
 
-def measure(snapshot: Snapshot, benchmark: Benchmark) -> Checkpoint:
-    """Scores of a snapshot on test, validation and (the first 5,000 samples of) training environments."""
+def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
+    """Scores of a snapshot on test, validation and (the first samples of) training environments, and its vitals."""
     model, family = snapshot.model, benchmark.family
-    seen = [Environment(e.name, e.x[:5000], e.y[:5000]) for e in benchmark.train]
+    rows = spec.evaluation.train_rows
+    seen = [Environment(e.name, e.x[:rows], e.y[:rows]) for e in benchmark.train]
+    held = benchmark.validation or benchmark.train
+    if benchmark.mechanism:
+        drawing = generator(spec.seed, "sampled test")
+        test, sampled = exact_and_sampled(model, benchmark.mechanism, family, drawing)
+    else:
+        test, sampled = evaluate(model, benchmark), None
     return Checkpoint(
         snapshot.step,
         snapshot.loss,
-        collapsed(model, benchmark.validation or benchmark.train, family),
+        collapsed(model, held, family),
         score(model, seen, family),
-        score(model, benchmark.validation or benchmark.train, family),
-        evaluate(model, benchmark),
+        score(model, held, family),
+        test,
+        sampled,
+        vitals(model, spec.objective, seen, family),
     )
+
+
+def digest(model: Model) -> str:
+    """A hash of a model's weights, equal where they are equal bit for bit."""
+    found = hashlib.blake2b(digest_size=16)
+    for name, tensor in model.state_dict().items():
+        found.update(name.encode() + tensor.detach().contiguous().numpy().tobytes())
+    return found.hexdigest()

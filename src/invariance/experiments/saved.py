@@ -2,17 +2,15 @@
 
 import json
 import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from invariance import __version__
 from invariance.core import Benchmark, generator
 from invariance.errors import BadValue, DataError, InvarianceError
+from invariance.experiments.manifest import manifest
 from invariance.experiments.run import Executed, Run, fresh_model, load_benchmark
 from invariance.models.base import Model
 
@@ -30,17 +28,15 @@ def claim(folder: Path, *, overwrite: bool = False) -> None:
 
 def save(executed: Executed, folder: Path) -> None:
     """Write weights and manifest; each file appears whole or not at all."""
-    manifest = {
+    content = {
         "run": executed.run.to_json(),
         "environments": [{"name": e.name, "samples": len(e)} for e in executed.benchmark.train],
-        "versions": {"python": platform.python_version()}
-        | {"invariance": __version__}
-        | {name: version(name) for name in ("torch", "numpy", "scikit-learn")},
+        "versions": manifest()["versions"],
     }
     tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / f"{WEIGHTS}.part")
-    (folder / f"{MANIFEST}.part").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    (folder / f"{MANIFEST}.part").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     for name in (WEIGHTS, MANIFEST):
         (folder / f"{name}.part").replace(folder / name)
 
@@ -50,8 +46,8 @@ def load(folder: Path) -> tuple[Run, Model, Benchmark]:
     if not (folder / MANIFEST).is_file():
         raise DataError(f"{folder} holds no {MANIFEST}; give a folder that 'invariance train' wrote")
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-        run = Run.from_json(manifest["run"])
+        content: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+        run = Run.from_json(content["run"])
         weights = load_file(folder / WEIGHTS)
         benchmark = load_benchmark(run.spec)
         model = run.spec.objective.prepare(

@@ -1,11 +1,14 @@
 """What decides a run completely."""
 
+import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, final
 
-from pydantic import TypeAdapter
+from pydantic import NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as validated
 
 from invariance.data import DATA
 from invariance.data.base import DataSet
@@ -16,8 +19,25 @@ from invariance.objectives import METHODS
 from invariance.objectives.base import Objective
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
+from invariance.values import STRICT
 
-SECTIONS = ("data", "model", "objective", "recipe")
+SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
+REVISION = 1
+"""Raised whenever the same spec would give other numbers than before, so that old runs are not taken for new ones."""
+
+
+@final
+@validated(frozen=True, config=STRICT)
+class Evaluation:
+    """What is measured, at ``checkpoints`` evenly spaced moments.
+
+    ``train_rows`` is the number of samples of each training environment that are looked at. ``landscape`` > 1 also
+    draws the test loss around the final weights, on a grid of so many points a side.
+    """
+
+    checkpoints: PositiveInt = 10
+    train_rows: PositiveInt = 5000
+    landscape: NonNegativeInt = 0
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,7 @@ class Spec:
     recipe_name: str
     seed: int = 0
     hold_out: str | None = None
+    evaluation: Evaluation = field(default_factory=Evaluation)
 
     @classmethod
     def of(
@@ -51,7 +72,7 @@ class Spec:
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})
         how = recipe(recipe_name, objective.preferences, data_set.preferences, changes=changes.get("recipe"))
-        return cls(data_set, model, objective, how, recipe_name, seed)
+        return cls(data_set, model, objective, how, recipe_name, seed, None, _evaluation(changes.get("evaluation", {})))
 
     @property
     def data_name(self) -> str:
@@ -68,6 +89,18 @@ class Spec:
         """What the seeds of one row share."""
         return replace(self, seed=0, hold_out=None)
 
+    @cached_property
+    def key(self) -> str:
+        """A name for the run: a hash of everything that decides it, the fingerprint of its data included."""
+        plain = self.to_json()
+        del plain["recipe"]["name"]
+        decided = {"spec": plain, "data": self.data.fingerprint(), "revision": REVISION}
+        return hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+    def with_seed(self, seed: int) -> "Spec":
+        """The same run in another trial."""
+        return replace(self, seed=seed)
+
     def holding_out(self, environment: str) -> "Spec":
         """The same run without a training environment."""
         return replace(self, hold_out=environment)
@@ -81,21 +114,39 @@ class Spec:
             "recipe": {"name": self.recipe_name, **TypeAdapter(Recipe).dump_python(self.recipe, mode="json")},
             "seed": self.seed,
             "hold_out": self.hold_out,
+            "evaluation": TypeAdapter(Evaluation).dump_python(self.evaluation, mode="json"),
         }
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Spec":
         """The spec that :meth:`to_json` made this of."""
-        fields = {k: v for k, v in plain["recipe"].items() if k != "name"}
+        known = [field.name for field in fields(cls) if field.name != "recipe_name"]
+        for name in plain.keys() - set(known):
+            raise UnknownName.of("field of a run", name, known)
+        for name in known:
+            if name not in plain:
+                raise BadValue(f"a run needs the field {name!r}; got {', '.join(plain)}")
+        how = {k: v for k, v in plain["recipe"].items() if k != "name"}
         return cls(
             DATA.load(plain["data"]),
             MODELS.load(plain["model"]),
             METHODS.load(plain["objective"]),
-            recipe("full-batch", changes=fields),
-            plain["recipe"]["name"],
+            recipe("full-batch", changes=how),
+            plain["recipe"].get("name", ""),
             plain["seed"],
             plain["hold_out"],
+            _evaluation(plain["evaluation"]),
         )
+
+
+def _evaluation(values: Mapping[str, Any]) -> Evaluation:
+    known = [field.name for field in fields(Evaluation)]
+    for name in values.keys() - set(known):
+        raise UnknownName.of("field of an evaluation", name, known)
+    try:
+        return TypeAdapter(Evaluation).validate_python(values)
+    except ValidationError as error:
+        raise BadValue.of(error, "evaluation") from None
 
 
 def parse_changes(settings: list[str]) -> dict[str, dict[str, Any]]:

@@ -69,6 +69,10 @@ class Objective(ABC):
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """The moves of one step, in order; code after a ``yield`` runs when that move has been made."""
 
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
+        """The penalty's value, without its weight, for the records; None where there is no penalty."""
+        return None
+
     def done(self, model: Model, batch: Batch, clock: Clock) -> bool:
         """Whether to stop here, before the recipe's last update."""
         return False
@@ -119,6 +123,10 @@ class Penalised(Annealed):
     @abstractmethod
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         """P, from features ``z`` and outputs ``f`` of the batch."""
+
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
+        """P."""
+        return self.penalty(batch, model, z, f)
 
     def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
         """Draw what stays the same however often the loss is evaluated in this step."""

@@ -52,6 +52,14 @@ class BIRM(Penalised):
         return model
 
     def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
+        self._draw(model, generator)
+
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+        """P at the same scales every time it is measured."""
+        self._draw(model, torch.Generator().manual_seed(0))
+        return self.penalty(batch, model, z, f)
+
+    def _draw(self, model: Model, generator: torch.Generator) -> None:
         model.memory.get_buffer("scales").normal_(1.0, self.tau, generator=generator)
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:

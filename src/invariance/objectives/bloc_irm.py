@@ -142,6 +142,10 @@ class BLOCIRM(Annealed):
                 return f.new_zeros(())
         return self.reduce(each)
 
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+        """The regulariser at the stored consensus."""
+        return self.upper(batch, model, z, f, vector(model.head))
+
     def remember(self, model: Model, w: Tensor, moments: Moments | None) -> None:
         """Step 4: w ← w*."""
         store(model.head, w)

@@ -34,6 +34,10 @@ PRESETS: dict[str, Preset] = {
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
         {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"},
     ),
+    "short-full": Preset(
+        "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",
+        {"epochs": 100, "lr": 2e-3, "warmup": 0.38, "schedule": "decay"},
+    ),
 }
 
 

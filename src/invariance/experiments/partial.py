@@ -1,0 +1,37 @@
+"""A run half-way, on disk: named tensors as safetensors, its history in their header."""
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from invariance.errors import StoreError
+from invariance.experiments.run import HISTORY, Partial
+
+
+def save(partial: Partial, path: Path) -> None:
+    """Write it; the file appears whole or not at all."""
+    history = json.dumps(HISTORY.dump_python(partial.history, mode="json"))
+    part = path.with_suffix(".part")
+    try:
+        save_file(partial.state, part, {"history": history, "seconds": repr(partial.seconds)})
+        part.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(
+            f"cannot keep a run half-way in {path.parent} ({error}); finished runs are safe. Free some space and give "
+            "the same command again"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Partial | None:
+    """What was saved, or None where there is nothing that can be read: the run then starts anew."""
+    try:
+        with safe_open(path, "pt") as file:
+            header = file.metadata()
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        return Partial(state, HISTORY.validate_python(json.loads(header["history"])), float(header["seconds"]))
+    except (OSError, SafetensorError, ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,128 @@
+"""A worker process: takes specs from standard input, runs them, writes them to the store, and says how it goes.
+
+One JSON object a line, both ways. A run is claimed by a lock on a file, which the system lifts when the process is
+gone, however it went. When the driver is gone, so is the worker.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TextIO
+
+import torch
+from filelock import FileLock, Timeout
+
+from invariance.errors import InvarianceError, StoreError
+from invariance.experiments import partial
+from invariance.experiments.run import Moment, Run, execute
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store, work_folder
+
+SAY_EVERY = 0.2
+
+
+class Worker:
+    """Runs one spec after another."""
+
+    def __init__(self, store: Path, save_every: float, driver: TextIO) -> None:
+        self.store, self.save_every, self.driver = Store(store), save_every, driver
+        self.folder = work_folder(store)  # made by the first lock in it
+
+    def say(self, event: str, **content: Any) -> None:
+        """Tell the driver."""
+        self.driver.write(json.dumps({"event": event, **content}) + "\n")
+        self.driver.flush()
+
+    def work(self, spec: Spec) -> None:
+        """Run a spec unless its result is there or another process is at it."""
+        lock = self.folder / f"{spec.key}.lock"
+        try:
+            with FileLock(lock, blocking=False):
+                run = None if self.store.has(spec.key) else self._run(spec)
+                if run:
+                    self.store.add(run)
+                if run is None or run.status != "failed":
+                    self._path(spec).unlink(missing_ok=True)
+                lock.unlink(missing_ok=True)
+        except Timeout:
+            self.say("busy")
+        except (StoreError, OSError) as error:
+            self.say("refused", reason=str(error))
+        else:
+            self.say("done", **_outcome(run))
+
+    def _path(self, spec: Spec) -> Path:
+        return self.folder / f"{spec.key}.safetensors"
+
+    def _run(self, spec: Spec) -> Run:
+        """The run; whatever goes wrong in it, other than with the disk, is its result."""
+        start = time.perf_counter()
+        try:
+            return execute(spec, self._watch(spec), partial=partial.load(self._path(spec))).run
+        except StoreError:
+            raise
+        except Exception as error:  # a plug-in may raise anything
+            reason = str(error) if isinstance(error, InvarianceError) else f"{type(error).__name__}: {error}"
+            return Run(spec, "failed", (), time.perf_counter() - start, " ".join(reason.split()))
+
+    def _watch(self, spec: Spec) -> "Watch":
+        return Watch(self, self._path(spec))
+
+
+def _outcome(run: Run | None) -> dict[str, Any]:
+    return {"status": run.status, "reason": run.reason, "seconds": run.seconds} if run else {"status": "there"}
+
+
+class Watch:
+    """Says now and then where a run is, and keeps it now and then."""
+
+    def __init__(self, worker: Worker, path: Path) -> None:
+        self.worker, self.path = worker, path
+        self.said, self.saved = 0.0, time.monotonic()
+
+    def __call__(self, moment: Moment) -> None:
+        """Look at a run."""
+        now = time.monotonic()
+        if now - self.said >= SAY_EVERY:
+            step, steps = moment.snapshot.step, moment.snapshot.steps
+            self.worker.say("step", step=step, steps=steps, seconds=moment.seconds)
+            self.said = now
+        if moment.measured and now - self.saved >= self.worker.save_every:
+            partial.save(moment.partial(), self.path)
+            self.saved = now
+
+
+def lines() -> Iterator[str]:
+    """What the driver sends. A thread reads it, so that the driver's end is noticed in the middle of a run too."""
+    inbox: SimpleQueue[str] = SimpleQueue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            inbox.put(line)
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        yield inbox.get()
+
+
+def main() -> None:
+    """Work until the driver closes standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then ends the workers
+    driver = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever prints must not get into the conversation
+    torch.set_num_threads(1)
+    worker = Worker(Path(sys.argv[1]), float(sys.argv[2]), driver)
+    worker.say("ready")
+    for line in lines():
+        worker.work(Spec.from_json(json.loads(line)))
+
+
+if __name__ == "__main__":
+    main()
