@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli import compare, data, evaluate, listing, train
+from invariance.cli import compare, data, evaluate, listing, report, reproduce, run, runs, train
 from invariance.errors import InvarianceError
 
 INTERRUPTED = 130
@@ -20,6 +20,10 @@ app = typer.Typer(
 app.command("compare")(compare.compare)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.add_typer(runs.app, name="runs")
 app.add_typer(listing.app, name="list")
 app.add_typer(data.app, name="data")
 

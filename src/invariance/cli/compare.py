@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.options import Changes, Json, RecipeName, out, print_json, progress, writable
+from invariance.cli.follow import STORE, StorePath, Workers, carry_out
+from invariance.cli.options import Changes, Json, RecipeName, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.experiments.comparison import Comparison, Row
@@ -17,7 +18,7 @@ def compare(
     recipe: RecipeName = "short",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes at a time.")] = 2,
+    workers: Workers = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -25,6 +26,7 @@ def compare(
         ),
     ] = "last",
     changes: Changes = None,
+    store: StorePath = STORE,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the curves go (default: invariance-compare.png).")
     ] = None,
@@ -50,7 +52,7 @@ def compare(
         ),
         selection,
     )
-    rows = _run(comparison, workers)
+    rows = _run(comparison, store, workers)
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
@@ -78,15 +80,13 @@ def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str,
     }
 
 
-def _run(comparison: "Comparison", workers: int) -> "list[Row]":
+def _run(comparison: "Comparison", store: Path, workers: int | None) -> "list[Row]":
+    from invariance.experiments.store import Store
+
     work = comparison.work()
-    runs = []
-    with progress() as bar:
-        task = bar.add_task(f"training {len(work)} models", total=len(work))
-        for run in comparison.run(workers):
-            runs.append(run)
-            bar.update(task, advance=1, description=f"{run.spec.objective.title}, seed {run.spec.seed}")
-    return comparison.rows(runs)
+    carry_out(work, store, workers)
+    kept = Store(store)
+    return comparison.rows([run for spec in work if (run := kept.get(spec.key))])
 
 
 def _show(rows: "list[Row]") -> None:

@@ -28,9 +28,14 @@ def out() -> Console:
     return Console()
 
 
+def errors() -> Console:
+    """Where everything else goes."""
+    return Console(stderr=True)
+
+
 def progress() -> Progress:
     """A bar on standard error, gone when done, and absent where nobody looks."""
-    console = Console(stderr=True)
+    console = errors()
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

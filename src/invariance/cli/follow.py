@@ -1,0 +1,149 @@
+"""Runs as they go: a bar for all of them, one for each that is running, and the time left."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from invariance.cli.options import errors
+
+if TYPE_CHECKING:
+    from invariance.experiments.engine import Event
+    from invariance.experiments.spec import Spec
+
+INTERRUPTED = 130
+QUIET = 30.0
+"""Seconds between two lines where there is no terminal."""
+
+StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one a core).")]
+STORE = Path("runs.db")
+
+
+def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
+    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+    from invariance.experiments.engine import available, run_all
+    from invariance.experiments.store import Store
+
+    kept = Store(store)
+    there = kept.done()
+    specs = list({spec.key: spec for spec in specs}.values())
+    missing = [spec for spec in specs if spec.key not in there]
+    if not missing:
+        return
+    if len(missing) < len(specs):
+        errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
+    missing = _with_data(missing)
+    many = min(workers or available(), len(missing))
+    try:
+        with Follow(missing, many) as follow:
+            for event in run_all(missing, store, many):
+                follow.see(event)
+    except KeyboardInterrupt:
+        done = len(kept.done() & {spec.key for spec in specs})
+        errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _with_data(specs: "list[Spec]") -> "list[Spec]":
+    """The runs whose data files are there or can be fetched; says what the others lack."""
+    from invariance.data.base import DataSet
+    from invariance.data.files import find
+    from invariance.errors import DataError
+
+    lacking: dict[type[DataSet], DataError] = {}
+    for cls in {type(spec.data) for spec in specs}:
+        try:
+            for file in cls.files:
+                find(file)
+        except DataError as error:
+            lacking[cls] = error
+    ready = [spec for spec in specs if type(spec.data) not in lacking]
+    for cls, reason in lacking.items():
+        if not ready:
+            raise reason
+        errors().print(f"{cls.title} is left out: {reason}", highlight=False, markup=False)
+    return ready
+
+
+class Follow:
+    """The state of all runs, drawn on standard error; where that is no terminal, a line now and then."""
+
+    def __init__(self, specs: "list[Spec]", workers: int) -> None:
+        from invariance.experiments.cost import seconds
+
+        self.costs = {spec.key: seconds(spec) for spec in specs}
+        self.workers, self.done, self.said = workers, 0, time.monotonic()
+        self.worked: dict[str, tuple[float, float]] = {}  # the share of each run that is done, and its seconds
+        self.console = errors()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[left]}"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.total = self.bar.add_task("starting", total=1.0, left=f"about {span(self.left())} in all")
+        self.tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> "Follow":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def left(self) -> float:
+        """Seconds left for everything: what is left of the expected work, at the pace seen so far."""
+        expected = sum(share * self.costs[key] for key, (share, _) in self.worked.items())
+        spent = sum(seconds for _, seconds in self.worked.values())
+        pace = spent / expected if expected > 0 and spent > 0 else 1.0
+        return (sum(self.costs.values()) - expected) * pace / self.workers
+
+    def see(self, event: "Event") -> None:
+        """Take note of an event."""
+        key = event.spec.key
+        if event.kind == "done":
+            self.done += 1
+            self.worked[key] = (1.0, event.seconds)
+            if key in self.tasks:
+                self.bar.remove_task(self.tasks.pop(key))
+            if event.status == "failed":
+                self.console.print(f"{title(event.spec)} failed: {event.reason}", highlight=False, markup=False)
+        else:
+            share = event.step / event.steps
+            self.worked[key] = (share, event.seconds)
+            self._show(event, share)
+        whole = sum(self.costs.values())
+        part = sum(share * self.costs[key] for key, (share, _) in self.worked.items()) / whole
+        text = f"{self.done} of {len(self.costs)} runs"
+        self.bar.update(self.total, completed=part, description=text, left=f"{span(self.left())} left")
+        if self.bar.disable and time.monotonic() - self.said > QUIET:
+            print(f"{text}, {span(self.left())} left", file=sys.stderr, flush=True)
+            self.said = time.monotonic()
+
+    def _show(self, event: "Event", share: float) -> None:
+        key = event.spec.key
+        if key not in self.tasks:
+            self.tasks[key] = self.bar.add_task(f"  {title(event.spec)}", total=1.0, left="")
+        left = event.seconds / share - event.seconds if share else self.costs[key]
+        self.bar.update(self.tasks[key], completed=share, left=f"{span(left)} left")
+
+
+def title(spec: "Spec") -> str:
+    """A run in a few words."""
+    out = f", without {spec.hold_out}" if spec.hold_out else ""
+    return f"{spec.objective.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
+
+
+def span(seconds: float) -> str:
+    """A time in the unit people would say it in."""
+    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,146 @@
+"""``invariance reproduce``: every table and figure of the paper, by name."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from invariance.cli.follow import STORE, StorePath, Workers, carry_out, span
+from invariance.cli.options import Json, out, print_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from invariance.artefacts import Artefact
+    from invariance.studies.base import Study
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Tables and figures, e.g. table-4, or 'all'.")] = None,
+    list_them: Annotated[
+        bool, typer.Option("--list", help="Show what there is, what it costs here, and what is in the store.")
+    ] = False,
+    scale: Annotated[str, typer.Option("--scale", help="smoke, quick or full (see --list).")] = "quick",
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Trials (default: the scale's).")] = None,
+    workers: Workers = None,
+    selection: Annotated[
+        str, typer.Option("--selection", help="Which checkpoint counts: last, training-domain, oracle.")
+    ] = "last",
+    store: StorePath = STORE,
+    as_json: Json = False,
+) -> None:
+    """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
+    from invariance.errors import BadValue
+    from invariance.selection import rule
+    from invariance.studies import STUDIES
+
+    if list_them:
+        _list(store, workers, as_json)
+        return
+    if not names:
+        raise BadValue("say what to reproduce, e.g. table-4, or 'all'; see: invariance reproduce --list")
+    studies = [cls() for cls in (STUDIES.classes.values() if "all" in names else [STUDIES[name] for name in names])]
+    _scale(scale)
+    rule(selection)
+    made = _make(studies, scale, seeds, store, workers, selection)
+    if as_json:
+        print_json([_plain(artefact) for artefact in made])
+        return
+    from invariance.report.terminal import show
+
+    for artefact in made:
+        out().print(show(artefact))
+    out().print(f"The page with all of it: invariance report --store {store}", highlight=False)
+
+
+def _make(
+    studies: "list[Study]", scale: str, seeds: int | None, store: "Path", workers: int | None, selection: str
+) -> "list[Artefact]":
+    from invariance.experiments.store import Store
+    from invariance.studies.base import SCALES
+    from invariance.studies.results import results, specs
+
+    wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds)]
+    carry_out(wanted, store, workers)
+    kept = Store(store)
+    return [artefact for study in studies for artefact in study.show(results(study, scale, kept, selection))]
+
+
+def _scale(name: str) -> None:
+    from invariance.errors import UnknownName
+    from invariance.studies.base import SCALES
+
+    if name not in SCALES:
+        raise UnknownName.of("scale", name, SCALES)
+
+
+def _list(path: "Path", workers: int | None, as_json: bool) -> None:
+    from invariance.experiments.engine import available
+    from invariance.experiments.store import Store
+    from invariance.studies import STUDIES
+    from invariance.studies.base import SCALES
+
+    many = workers or available()
+    there = Store(path).done() if path.is_file() else set()
+    studies = [cls() for cls in STUDIES.classes.values()]
+    entries = [
+        {
+            "name": study.name,
+            "title": study.title,
+            "scales": {scale: _work(study, scale, there, many) for scale in SCALES},
+            "waits": sorted({arm.waits for arm in study.arms("full") if arm.waits}),
+        }
+        for study in studies
+    ]
+    if as_json:
+        print_json(entries)
+    else:
+        _table(entries, path, many)
+
+
+def _work(study: "Study", scale: str, there: set[str], workers: int) -> dict[str, Any]:
+    from invariance.experiments.cost import seconds
+    from invariance.studies.base import SCALES
+    from invariance.studies.results import specs
+
+    wanted = specs(study, scale, SCALES[scale].seeds)
+    missing = [spec for spec in wanted if spec.key not in there]
+    return {
+        "runs": len(wanted),
+        "stored": len(wanted) - len(missing),
+        "seconds": sum(seconds(spec) for spec in missing) / workers,
+    }
+
+
+def _table(entries: list[dict[str, Any]], path: "Path", workers: int) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from invariance.studies.base import SCALES
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("name", no_wrap=True)
+    for scale in SCALES:
+        table.add_column(scale, justify="right", no_wrap=True)
+    table.add_column("what")
+    for entry in entries:
+        cells = [_cell(work) for work in entry["scales"].values()]
+        table.add_row(entry["name"], *cells, entry["title"].partition(": ")[2] or entry["title"])
+    console = out()
+    console.print(table)
+    console.print(f"Runs in {path} of those needed, and the time for the rest with {workers} workers.", highlight=False)
+    for scale, how in SCALES.items():
+        console.print(f"{scale}: {how.about}; {how.seeds} seed{'s' if how.seeds > 1 else ''}", highlight=False)
+    waits = {name for entry in entries for name in entry["waits"]}
+    for line in sorted(waits):
+        console.print(line, highlight=False)
+
+
+def _cell(work: dict[str, Any]) -> str:
+    left = f", {span(work['seconds'])}" if work["stored"] < work["runs"] else ""
+    return f"{work['stored']}/{work['runs']}{left}" if work["runs"] else "no runs"
+
+
+def _plain(artefact: "Artefact") -> dict[str, Any]:
+    """A table or figure as plain data."""
+    return {"kind": type(artefact).__name__.lower(), **dataclasses.asdict(artefact)}

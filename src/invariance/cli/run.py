@@ -1,0 +1,34 @@
+"""``invariance run``: specs from a file."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from invariance.cli.follow import STORE, StorePath, Workers, carry_out
+from invariance.cli.options import out
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="Specs as JSON, one a line; 'runs show KEY --json' shows one.")],
+    workers: Workers = None,
+    store: StorePath = STORE,
+) -> None:
+    """Run specs from a file: a sweep of your own. Runs that are there are not repeated."""
+    from invariance.errors import BadValue, InvarianceError
+    from invariance.experiments.spec import Spec
+
+    specs = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                plain = json.loads(line)
+                specs.append(Spec.from_json(plain.get("spec", plain)))
+            except InvarianceError as error:
+                raise BadValue(f"{file}, line {number}: {error}") from None
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                reason = f"{type(error).__name__}: {error}"
+                raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
+    carry_out(specs, store, workers)
+    out().print(f"{len(specs)} runs: see 'invariance runs list --store {store}'", highlight=False)
