@@ -14,13 +14,15 @@ import invariance
 ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
-    {"values", "errors"},
+    {"values", "errors", "artefacts"},
     {"families", "schedules", "catalogue"},
     {"core", "recipes"},
     {"models"},
     {"data", "objectives", "evaluation"},
-    {"training", "selection"},
+    {"training", "vitals", "landscape"},
+    {"selection"},
     {"experiments"},
+    {"studies"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -13,15 +13,19 @@ from .errors import BadValue as BadValue
 from .errors import DataError as DataError
 from .errors import Diverged as Diverged
 from .errors import InvarianceError as InvarianceError
+from .errors import StoreError as StoreError
 from .errors import UnknownName as UnknownName
 from .evaluation import Scores as Scores
 from .evaluation import evaluate as evaluate
 from .evaluation import exact as exact
 from .evaluation import sampled as sampled
 from .evaluation import score as score
+from .experiments.engine import run_all as run_all
 from .experiments.run import Run as Run
 from .experiments.run import execute as execute
+from .experiments.spec import Evaluation as Evaluation
 from .experiments.spec import Spec as Spec
+from .experiments.store import Store as Store
 from .families import Bernoulli as Bernoulli
 from .families import Categorical as Categorical
 from .families import Gaussian as Gaussian
@@ -58,3 +62,4 @@ from .selection import Checkpoint as Checkpoint
 from .selection import select as select
 from .training import Snapshot as Snapshot
 from .training import train as train
+from .vitals import Vitals as Vitals

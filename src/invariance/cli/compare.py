@@ -85,8 +85,8 @@ def _run(comparison: "Comparison", store: Path, workers: int | None) -> "list[Ro
 
     work = comparison.work()
     carry_out(work, store, workers)
-    kept = Store(store)
-    return comparison.rows([run for spec in work if (run := kept.get(spec.key))])
+    with Store(store) as kept:
+        return comparison.rows([run for spec in work if (run := kept.get(spec.key))])
 
 
 def _show(rows: "list[Row]") -> None:

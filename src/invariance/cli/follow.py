@@ -26,11 +26,9 @@ STORE = Path("runs.db")
 def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
     from invariance.experiments.engine import available, run_all
-    from invariance.experiments.store import Store
 
-    kept = Store(store)
-    there = kept.done()
     specs = list({spec.key: spec for spec in specs}.values())
+    there = finished(store)
     missing = [spec for spec in specs if spec.key not in there]
     if not missing:
         return
@@ -43,9 +41,20 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
             for event in run_all(missing, store, many):
                 follow.see(event)
     except KeyboardInterrupt:
-        done = len(kept.done() & {spec.key for spec in specs})
+        done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
+    follow.conclude()
+
+
+def finished(store: Path) -> set[str]:
+    """Keys of the runs that a store holds; a store that is not there holds none."""
+    from invariance.experiments.store import Store
+
+    if not store.exists():
+        return set()
+    with Store(store) as kept:
+        return kept.done()
 
 
 def _with_data(specs: "list[Spec]") -> "list[Spec]":
@@ -90,6 +99,7 @@ class Follow:
         )
         self.total = self.bar.add_task("starting", total=1.0, left=f"about {span(self.left())} in all")
         self.tasks: dict[str, TaskID] = {}
+        self.failures: dict[str, list[str]] = {}  # titles of runs by their reason
 
     def __enter__(self) -> "Follow":
         self.bar.start()
@@ -114,7 +124,7 @@ class Follow:
             if key in self.tasks:
                 self.bar.remove_task(self.tasks.pop(key))
             if event.status == "failed":
-                self.console.print(f"{title(event.spec)} failed: {event.reason}", highlight=False, markup=False)
+                self.failures.setdefault(event.reason, []).append(title(event.spec))
         else:
             share = event.step / event.steps
             self.worked[key] = (share, event.seconds)
@@ -126,6 +136,16 @@ class Follow:
         if self.bar.disable and time.monotonic() - self.said > QUIET:
             print(f"{text}, {span(self.left())} left", file=sys.stderr, flush=True)
             self.said = time.monotonic()
+
+    def conclude(self) -> None:
+        """Say what failed. Where everything failed for one reason, that is the command's own."""
+        from invariance.errors import InvarianceError
+
+        for reason, titles in self.failures.items():
+            if len(titles) == len(self.costs):
+                raise InvarianceError(reason)
+            others = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
+            self.console.print(f"{titles[0]}{others} failed: {reason}", highlight=False, markup=False)
 
     def _show(self, event: "Event", share: float) -> None:
         key = event.spec.key

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out, span
+from invariance.cli.follow import STORE, StorePath, Workers, carry_out, finished, span
 from invariance.cli.options import Json, out, print_json
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def _make(
 
     wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds)]
     carry_out(wanted, store, workers)
-    kept = Store(store)
-    return [artefact for study in studies for artefact in study.show(results(study, scale, kept, selection))]
+    with Store(store) as kept:
+        return [artefact for study in studies for artefact in study.show(results(study, scale, kept, selection))]
 
 
 def _scale(name: str) -> None:
@@ -76,12 +76,11 @@ def _scale(name: str) -> None:
 
 def _list(path: "Path", workers: int | None, as_json: bool) -> None:
     from invariance.experiments.engine import available
-    from invariance.experiments.store import Store
     from invariance.studies import STUDIES
     from invariance.studies.base import SCALES
 
     many = workers or available()
-    there = Store(path).done() if path.is_file() else set()
+    there = finished(path)
     studies = [cls() for cls in STUDIES.classes.values()]
     entries = [
         {

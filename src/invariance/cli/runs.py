@@ -35,7 +35,8 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """The newest runs, one a line."""
-    found = _open(store).summaries(**_filters(data, method, recipe, status, seed))
+    with _open(store) as kept:
+        found = kept.summaries(**_filters(data, method, recipe, status, seed))
     if as_json:
         print_json([summary._asdict() for summary in found])
         return
@@ -55,9 +56,9 @@ def show(
 
     from invariance.cli.evaluate import show as show_scores
 
-    kept = _open(store)
-    run = kept.find(key)
-    (record,) = kept.records(key=run.spec.key)
+    with _open(store) as kept:
+        run = kept.find(key)
+        (record,) = kept.records(key=run.spec.key)
     if as_json:
         print_json(record)
         return
@@ -83,15 +84,12 @@ def export(
 ) -> None:
     """Write runs to a file, for other programs."""
     writable(file, ".csv", ".parquet", ".jsonl")
-    kept, filters = _open(store), _filters(data, method, recipe, status, seed)
+    filters = _filters(data, method, recipe, status, seed)
+    write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix]
     part = file.with_name(file.name + ".part")
     try:
-        if file.suffix == ".jsonl":
-            many = _jsonl(kept.records(**filters), part)
-        else:
-            rows = [summary._asdict() | dict(_flat(spec)) for summary, spec in kept.specs(**filters)]
-            many = len(rows)
-            (_csv if file.suffix == ".csv" else _parquet)(rows, part)
+        with _open(store) as kept:
+            many = write(kept, filters, part)
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
@@ -112,13 +110,14 @@ def remove(
     """Delete runs by key, or all that a filter finds."""
     from invariance.errors import BadValue
 
-    kept, filters = _open(store), _filters(data, method, recipe, status, seed)
+    filters = _filters(data, method, recipe, status, seed)
     if bool(keys) == any(value is not None for value in filters.values()):
         raise BadValue("say which runs to remove: by key, or by a filter such as --status failed, not both")
-    doomed = [kept.find(key).spec.key for key in keys] if keys else [s.key for s in kept.summaries(**filters)]
-    if doomed and not yes:
-        typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
-    many = kept.remove(doomed)
+    with _open(store) as kept:
+        doomed = [kept.find(key).spec.key for key in keys] if keys else [s.key for s in kept.summaries(**filters)]
+        if doomed and not yes:
+            typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
+        many = kept.remove(doomed)
     out().print(f"removed {many} run{'' if many == 1 else 's'} from {store}", highlight=False)
 
 
@@ -179,25 +178,33 @@ def _flat(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield f"{before}{name}", json.dumps(value) if isinstance(value, list) else value
 
 
-def _jsonl(records: Iterable[dict[str, Any]], path: Path) -> int:
+def _jsonl(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
     many = 0
     with path.open("w", encoding="utf-8") as file:
-        for record in records:
+        for record in store.records(**filters):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             many += 1
     return many
 
 
-def _csv(rows: list[dict[str, Any]], path: Path) -> None:
+def _rows(store: "Store", filters: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """One row a run, and the names of all columns."""
+    rows = [summary._asdict() | dict(_flat(spec)) for summary, spec in store.specs(**filters)]
+    return rows, list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _csv(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
     import csv
 
+    rows, names = _rows(store, filters)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(rows)
+    return len(rows)
 
 
-def _parquet(rows: list[dict[str, Any]], path: Path) -> None:
+def _parquet(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
     from invariance.errors import BadValue
 
     try:
@@ -205,5 +212,6 @@ def _parquet(rows: list[dict[str, Any]], path: Path) -> None:
         from pyarrow import parquet
     except ModuleNotFoundError:
         raise BadValue("writing Parquet needs pyarrow: pip install 'invariance[tables]', or export .csv") from None
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    rows, names = _rows(store, filters)
     parquet.write_table(pyarrow.table({name: [row.get(name) for row in rows] for name in names}), path)
+    return len(rows)

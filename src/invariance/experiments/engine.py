@@ -64,7 +64,7 @@ class Process:
         self.spec: Spec | None = None
         self.ready = False
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
-        one_thread = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        surroundings = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-m", "invariance.experiments.worker", str(store), str(save_every)],
             stdin=subprocess.PIPE,
@@ -72,10 +72,11 @@ class Process:
             stderr=self.complaints,
             text=True,
             encoding="utf-8",
-            env=os.environ | one_thread,
+            env=os.environ | surroundings,
             start_new_session=True,  # Ctrl-C is for the driver
         )
-        threading.Thread(target=self._listen, args=(inbox,), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(inbox,), daemon=True)
+        self.listener.start()
 
     def _listen(self, inbox: "Inbox") -> None:
         assert self.process.stdout  # noqa: S101 - it is a pipe
@@ -106,7 +107,8 @@ class Process:
         """Stop it and wait until it is gone."""
         self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.complaints):
+        self.listener.join()
+        for stream in (self.process.stdin, self.process.stdout, self.complaints):
             if stream:
                 with suppress(OSError):
                     stream.close()

@@ -80,8 +80,12 @@ class Store:
             )
         with self._explained():
             self.connection = sqlite3.connect(path, timeout=60, isolation_level=None)
-            self._open()
-            self.connection.execute("PRAGMA foreign_keys = ON")
+            try:
+                self._open()
+                self.connection.execute("PRAGMA foreign_keys = ON")
+            except BaseException:
+                self.connection.close()
+                raise
 
     def _open(self) -> None:
         application, schema, tables = (
@@ -138,6 +142,12 @@ class Store:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let go of the file."""
