@@ -137,7 +137,9 @@ def other_value(hint: object, default: object) -> object:
         return not default
     if isinstance(default, tuple):
         return (0.25, 0.5, 0.75)
-    return default + 1 if isinstance(default, int) else 0.5
+    if isinstance(default, int):
+        return default - 1 if default > 1 else default + 1
+    return 0.5
 
 
 @each
@@ -161,7 +163,7 @@ def test_changed_fields_survive_too(catalogue, name):
 
 def test_the_fields_listed_are_the_defaults():
     assert defaults(IRMv1)["gamma"] == IRMv1().gamma
-    assert set(defaults(ColoredDigits)) == {"betas", "alpha", "test_betas", "draws"}
+    assert set(defaults(ColoredDigits)) == {"betas", "alpha", "test_betas", "shift", "p", "draws"}
     assert defaults(Linear) == {}
     assert defaults(int) == {}
 

@@ -36,7 +36,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "short-full": Preset(
         "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",
-        {"epochs": 100, "lr": 2e-3, "warmup": 0.38, "schedule": "decay"},
+        {"epochs": 100, "lr_scale": 4.0, "schedule": "decay"},
     ),
 }
 

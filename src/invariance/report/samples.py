@@ -9,6 +9,9 @@ from torch import Tensor
 from invariance.core import Environment
 
 CELL, GAP, MARGIN = 48, 4, 90
+RED, GREEN, ORANGE, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.6, 0.0), (0.0, 0.6, 1.0)
+INKS = {2: (RED, GREEN), 4: (RED, ORANGE, GREEN, BLUE)}
+"""What each channel is drawn in."""
 
 
 def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Image.Image:
@@ -31,12 +34,12 @@ def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Ima
 
 
 def _picture(x: Tensor) -> Image.Image:
-    """Two channels as red and green, one as grey, three as they are; a vector as a strip of grey."""
+    """Two channels as red and green, four as two shades of each, one as grey; a vector as a strip of grey."""
     if x.ndim == 1:
         x = ((x - x.min().clamp(max=-1)) / 2).view(1, 1, -1)
     if x.shape[0] == 1:
         x = x.expand(3, -1, -1)
-    if x.shape[0] == 2:
-        x = torch.cat([x, torch.zeros_like(x[:1])])
+    if x.shape[0] in INKS:
+        x = torch.einsum("chw,cr->rhw", x, torch.tensor(INKS[x.shape[0]]))
     pixels = (x.clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy()
     return Image.fromarray(pixels, "RGB").resize((CELL, CELL), Image.Resampling.NEAREST)
