@@ -1,0 +1,66 @@
+"""Figure 2."""
+
+from dataclasses import replace
+from statistics import fmean, pstdev
+from typing import ClassVar, final
+
+from invariance.artefacts import Artefact, Boxes, Column, Curve, Figure, Line, Lines, Quantity, Table
+from invariance.studies.base import Arm, Results, Study, arm
+
+DEFAULT = "β=0.9"
+"""The only test environment of the literature before the paper."""
+UNIT = "accuracy, %"
+
+
+@final
+class Figure2(Study):
+    """Why one test environment is not enough: three methods over all of them."""
+
+    title: ClassVar[str] = "Figure 2: accuracy in every test environment"
+    caption: ClassVar[str] = (
+        "Left: accuracy in % where colour contradicts the label with probability β, with a band of one standard "
+        "deviation over seeds; training saw β = 0.1 and 0.2. Right: the same numbers of all seeds, without β. "
+        "Colored-MNIST, large batches. For one predictor accuracy is exactly a straight line in β, so a box is the "
+        "shadow of a line. The paper's claim: the best method at β = 0.9 is not the best elsewhere, and IRMv1 is "
+        "best on average."
+    )
+
+    def arms(self, scale: str) -> list[Arm]:
+        methods = ("IRMv1", "IRM-Game", "Fishr")
+        return [arm(scale, method, "Colored-MNIST", "large batch", "full-batch") for method in methods]
+
+    def show(self, results: Results) -> tuple[Artefact, ...]:
+        """The figure, and its averages beside those that the paper gives in words."""
+        arms = self.arms(results.scale)
+        accuracy = {a.method: row.curve() for a in arms if (row := results.row(a)) and row.chosen}
+        panels = (
+            Lines("over β", "β", UNIT, tuple(_curve(name, found) for name, found in accuracy.items())),
+            Boxes("over all environments", UNIT, {name: _all(found) for name, found in accuracy.items()}),
+        )
+        lines = tuple(Line(a.method, self._cells(results, a)) for a in arms)
+        columns = (Column("average"), Column("gap"), Column(f"at {DEFAULT}"))
+        caption = "In %, over 19 test environments and at the one that earlier work looked at; averages as printed."
+        title = f"{self.title}: averages"
+        return (
+            Figure(self.name, self.title, self.caption, panels, results.provenance, results.notes(arms)),
+            Table(f"{self.name}-averages", title, caption, "method", columns, lines, results.provenance),
+        )
+
+    def _cells(self, results: Results, arm: Arm) -> tuple[Quantity, ...]:
+        average, gap = (results.quantity(arm, metric, self.name) for metric in ("average", "gap"))
+        row = results.row(arm)
+        there = row.curve().get(DEFAULT, []) if row else []
+        return average, gap, replace(gap, ours=tuple(there))
+
+
+def _curve(name: str, found: dict[str, list[float]]) -> Curve:
+    """The mean over seeds in each environment."""
+    x = tuple(float(environment.removeprefix("β=")) for environment in found)
+    y = tuple(fmean(values) for values in found.values())
+    spread = [pstdev(values) for values in found.values()]
+    low, high = (tuple(m + sign * s for m, s in zip(y, spread, strict=True)) for sign in (-1, 1))
+    return Curve(name, x, y, low, high)
+
+
+def _all(found: dict[str, list[float]]) -> tuple[float, ...]:
+    return tuple(value for values in found.values() for value in values)

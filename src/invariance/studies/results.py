@@ -1,0 +1,31 @@
+"""From a study to its runs and back: what to run, and what a store holds of it."""
+
+from dataclasses import replace
+
+from invariance.errors import BadValue
+from invariance.experiments.comparison import Row
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store
+from invariance.selection import rule
+from invariance.studies.base import Results, Study
+
+
+def specs(study: Study, scale: str, seeds: int) -> list[Spec]:
+    """Every run that a study needs, each once; arms that wait for something need none."""
+    if seeds < 1:
+        raise BadValue(f"seeds = {seeds}; at least 1 is needed")
+    each = range(min(seeds, study.most_seeds or seeds))
+    wanted = [replace(arm.spec, seed=seed) for arm in study.arms(scale) if arm.spec for seed in each]
+    return list({spec.key: spec for spec in wanted}.values())
+
+
+def results(study: Study, scale: str, store: Store, selection: str = "last") -> Results:
+    """All runs of the study's arms in the store, of any seed."""
+    if rule(selection).holds_out:
+        raise BadValue(f"{selection} needs runs that hold environments out, and studies make none; use another rule")
+    keys = dict.fromkeys(arm.spec.trial.key for arm in study.arms(scale) if arm.spec)
+    rows = {}
+    for key, runs in store.trials(keys).items():
+        if own := [run for run in runs if run.spec.hold_out is None]:
+            rows[key] = Row.of(own, selection)
+    return Results(scale, selection, rows)

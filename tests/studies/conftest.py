@@ -1,0 +1,59 @@
+"""Runs made by hand, and the results of whole studies made of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from invariance.core import BETAS
+from invariance.evaluation import Scores
+from invariance.experiments.comparison import Row
+from invariance.experiments.run import Run
+from invariance.experiments.spec import Spec
+from invariance.selection import Checkpoint
+from invariance.studies.base import Arm, Results, Study
+from invariance.vitals import Vitals
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., Run]:
+    """A run whose last checkpoint has this average and gap, as shares; accuracy is a line in β."""
+
+    def make(
+        spec: Spec, average: float = 0.7, gap: float = 0.09, status: str = "finished", checkpoints: int = 3
+    ) -> Run:
+        scores = Scores({f"β={beta:g}": average + (0.5 - beta) * gap / 0.9 for beta in BETAS})
+        history = []
+        for step in range(1, checkpoints + 1):
+            vitals = Vitals({"a": 0.5}, {"a": 0.1**step, "b": 0.0}, None, 1.0, 2.0, 1.0)
+            constant = status == "collapsed" and step == checkpoints
+            history.append(Checkpoint(step, 1.0, constant, scores, scores, scores, None, vitals))
+        points = spec.evaluation.landscape
+        grid = tuple(tuple(float(i + j) for j in range(points)) for i in range(points)) if points else None
+        done = status not in ("diverged", "failed")
+        return Run(spec, status, tuple(history) if done else (), 1.0, landscape=grid if done else None)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def results(run: Callable[..., Run]) -> Callable[..., Results]:
+    """Results of a study whose arms have all finished: seed s of the i-th arm has average 0.6 + 0.001 i + 0.01 s."""
+
+    def make(
+        study: Study,
+        scale: str,
+        seeds: int = 2,
+        *,
+        status: Callable[[int, int], str] = lambda arm, seed: "finished",
+        having: Callable[[Arm], bool] = lambda arm: True,
+    ) -> Results:
+        rows: dict[str, Row] = {}
+        for i, arm in enumerate(study.arms(scale)):
+            if arm.spec and having(arm):
+                each = [replace(arm.spec, seed=s) for s in range(seeds)]
+                runs = [run(e, 0.6 + 0.001 * i + 0.01 * s, status=status(i, s)) for s, e in enumerate(each)]
+                rows[arm.spec.key] = Row.of(runs, "last")
+        return Results(scale, "last", rows)
+
+    return make
