@@ -1,1 +1,1 @@
-"""Pictures of runs."""
+"""What runs showed, for people: pages, tables and pictures."""

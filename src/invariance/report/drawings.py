@@ -1,0 +1,114 @@
+"""Settings as figures: accuracy over environments, and what happened on the way there."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, pstdev
+
+from invariance.artefacts import Curve, Figure, Lines
+from invariance.experiments.comparison import Row
+from invariance.report.settings import Setting
+from invariance.selection import Checkpoint, label
+
+MOST_PANELS = 12
+"""For each data set."""
+MOST_HISTORIES = 8
+BETA = "β="
+
+Measure = Callable[[Checkpoint], float | None]
+
+HISTORIES: tuple[tuple[str, str, Measure, bool], ...] = (
+    ("average over test environments", "accuracy, %", lambda c: 100 * c.test.mean, False),
+    ("gap over test environments", "accuracy, %", lambda c: 100 * c.test.gap, False),
+    ("penalty, without its weight", "P", lambda c: c.vitals.penalty if c.vitals else None, True),
+    ("logit scale", "deviation of the outputs", lambda c: c.vitals.logit_scale if c.vitals else None, True),
+)
+"""Title, axis, what is drawn, and whether its axis is logarithmic."""
+
+
+def spectra(settings: Sequence[Setting], selection: str) -> tuple[tuple[Figure, ...], str]:
+    """Accuracy over environments, a figure a data set with a panel a setting; and what was left out."""
+    figures, left_out = [], 0
+    for data in dict.fromkeys(setting.data for setting in settings):
+        panels = [panel for s in settings if s.data == data and (panel := _spectrum(s))]
+        left_out += len(panels[MOST_PANELS:])
+        about = "Mean over the seeds that finished, with a band of one standard deviation."
+        if any(not panel.places for panel in panels):
+            about += " β says how often the spurious cue contradicts the label."
+        if panels:
+            name, shown = f"curves-{_slug(data)}", tuple(panels[:MOST_PANELS])
+            figures.append(Figure(name, f"Accuracy in {data}", about, shown, f"checkpoint: {label(selection)}"))
+    return _distinct(figures), f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
+
+
+def _spectrum(setting: Setting) -> Lines | None:
+    found = {name: curve for name, row in setting.rows.items() if (curve := row.curve())}
+    if not found:
+        return None
+    environments = list(dict.fromkeys(e for curve in found.values() for e in curve))
+    places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
+    curves = tuple(_over_environments(name, curve, places) for name, curve in found.items())
+    percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
+    axis = "environment" if places else "β"
+    return Lines(setting.how, axis, "accuracy, %", curves, span=(0, 100) if percent else None, places=places)
+
+
+def _over_environments(name: str, curve: Mapping[str, Sequence[float]], places: Sequence[str]) -> Curve:
+    x = [float(places.index(e)) if places else float(e.removeprefix(BETA)) for e in curve]
+    means = [fmean(values) for values in curve.values()]
+    spread = [pstdev(values) for values in curve.values()]
+    low, high = (tuple(m + sign * s for m, s in zip(means, spread, strict=True)) for sign in (-1, 1))
+    several = any(len(values) > 1 for values in curve.values())
+    return Curve(name, tuple(x), tuple(means), low if several else (), high if several else ())
+
+
+def histories(settings: Sequence[Setting]) -> tuple[tuple[Figure, ...], str]:
+    """What happened during training, a figure a setting; and what was left out."""
+    figures = [figure for setting in settings if (figure := _history(setting))]
+    left_out = len(figures[MOST_HISTORIES:])
+    said = f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
+    return _distinct(figures[:MOST_HISTORIES]), said
+
+
+def _history(setting: Setting) -> Figure | None:
+    panels = []
+    for title, axis, measure, log in HISTORIES:
+        means = {name: _mean(row, measure) for name, row in setting.rows.items()}
+        curves = tuple(Curve(name, tuple(at), tuple(at.values())) for name, at in means.items() if len(at) > 1)
+        log = log and any(y > 0 for curve in curves for y in curve.y)
+        if curves:
+            panels.append(Lines(title, "update", axis, curves, log_y=log))
+    if not panels:
+        return None
+    name, title = f"history-{_slug(setting.data)}-{_slug(setting.how)}", f"{setting.data} · {setting.how}"
+    about = "Mean over all seeds, those included that collapsed in the end."
+    hidden = [curve.label for panel in panels if panel.log_y for curve in panel.curves if min(curve.y) <= 0]
+    notes = (f"Not drawn where not positive: {', '.join(dict.fromkeys(hidden))}.",) if hidden else ()
+    return Figure(name, title, about, tuple(panels), notes=notes)
+
+
+def _mean(row: Row, measure: Measure) -> dict[float, float]:
+    """Over seeds, at every step that was measured."""
+    found: dict[float, list[float]] = {}
+    for run in row.runs:
+        for checkpoint in run.history:
+            value = measure(checkpoint)
+            if value is not None and math.isfinite(value):
+                found.setdefault(float(checkpoint.step), []).append(value)
+    return {step: fmean(values) for step, values in sorted(found.items())}
+
+
+def _slug(text: str) -> str:
+    return "-".join("".join(c if c.isascii() and c.isalnum() else " " for c in text.lower()).split())
+
+
+def _distinct(figures: Iterable[Figure]) -> tuple[Figure, ...]:
+    """The figures, numbered where they would have one name."""
+    named: dict[str, Figure] = {}
+    for figure in figures:
+        name, number = figure.name, 1
+        while name in named:
+            number += 1
+            name = f"{figure.name}-{number}"
+        named[name] = replace(figure, name=name)
+    return tuple(named.values())

@@ -1,0 +1,128 @@
+"""The report as one page: everything it shows as a value, and that value as HTML that needs nothing but itself."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+from plotly.offline import get_plotlyjs
+
+from invariance.artefacts import Artefact, Figure, Table
+from invariance.report.charts import charts, embedded, legend
+from invariance.report.palette import Palette, palette
+from invariance.report.sheets import is_empty, sheets
+
+NUMBERS = 400
+"""Numbers of a figure up to which they are also listed beneath it."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one study shows."""
+
+    name: str
+    artefacts: tuple[Artefact, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as its authors would want it named."""
+
+    title: str
+    formula: str
+    citation: str
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A run that did not finish well."""
+
+    key: str
+    method: str
+    data: str
+    recipe: str
+    seed: int
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Where and with what so many runs were made."""
+
+    runs: int
+    versions: Mapping[str, object]
+    machine: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A report before it is typeset. ``facts`` are single numbers with their names.
+
+    Each ``…_left_out`` says in a sentence what was too much to show; empty where nothing was.
+    """
+
+    title: str
+    note: str
+    made: str
+    facts: tuple[tuple[str, str], ...]
+    summary: tuple[Table, ...] = ()
+    sections: tuple[Section, ...] = ()
+    curves: tuple[Figure, ...] = ()
+    curves_left_out: str = ""
+    histories: tuple[Figure, ...] = ()
+    histories_left_out: str = ""
+    runs: tuple[Table, ...] = ()
+    runs_left_out: str = ""
+    troubles: tuple[Trouble, ...] = ()
+    troubles_left_out: str = ""
+    methods: tuple[Method, ...] = ()
+    manifests: tuple[Manifest, ...] = ()
+    citations: tuple[str, ...] = ()
+
+    def artefacts(self) -> Iterator[Artefact]:
+        """All tables and figures."""
+        yield from self.summary
+        for section in self.sections:
+            yield from section.artefacts
+        yield from self.curves
+        yield from self.histories
+        yield from self.runs
+
+
+def render(page: Page) -> str:
+    """The page as HTML: style, script, charts and plotly.js inside, no address in it that a browser would ask."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    here = files("invariance.report")
+    colours = palette(page.artefacts())
+    environment.filters["formula"] = _formula
+    environment.globals["sheets"] = sheets
+    environment.globals["view"] = lambda figure: _view(figure, colours)
+    own = {name: Markup(here.joinpath(f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}  # noqa: S704
+    template = environment.from_string(here.joinpath("page.html.jinja").read_text(encoding="utf-8"))
+    return template.render(page=page, plotly=Markup(get_plotlyjs()), **own)  # noqa: S704
+
+
+def _formula(text: str) -> Markup:
+    """R^e and min_{w,θ} as raised and lowered letters."""
+    lowered = re.sub(r"_(?:\{([^{}]*)\}|(\w+))", r"<sub>\1\2</sub>", str(escape(text)))
+    return Markup(re.sub(r"\^(?:\{([^{}]*)\}|(\w+))", r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped first
+
+
+def _view(figure: Figure, colours: Palette) -> dict[str, Any]:
+    """What the template needs of a figure."""
+    numbers = sheets(figure)
+    few = sum(len(sheet.rows) * len(sheet.columns) for sheet in numbers) <= NUMBERS
+    return {
+        "empty": is_empty(figure),
+        "legend": legend(figure, colours),
+        "panels": [
+            {"title": panel.title, "chart": Markup(embedded(chart))}  # noqa: S704
+            for panel, chart in zip(figure.panels, charts(figure, colours), strict=True)
+        ],
+        "numbers": numbers if few else (),
+    }

@@ -1,0 +1,440 @@
+"""The report as it is used: the command on a real store, and its page in a real browser without a network."""
+
+import csv
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+
+from invariance.cli import main
+from invariance.experiments.run import Run, execute
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store
+from invariance.studies import STUDIES
+
+SMALL = {"data": {"samples": 200}, "recipe": {"epochs": 20, "batch_size": 100}, "evaluation": {"checkpoints": 4}}
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+PLUGIN = '''
+    from typing import ClassVar
+
+    import torch
+    from pydantic.dataclasses import dataclass
+
+    from invariance.core import Benchmark, Environment
+    from invariance.data.base import DataSet
+    from invariance.families import Bernoulli
+    from invariance.models.mlp import MLP
+    from invariance.objectives.base import Penalised
+    from invariance.values import STRICT
+
+    @dataclass(frozen=True, config=STRICT)
+    class Sites(DataSet):
+        """Real domains with names that a user chose."""
+
+        title: ClassVar[str] = "HOSTILE data"
+        about: ClassVar[str] = "for tests"
+        citation: ClassVar[str] = "none"
+        licence: ClassVar[str] = "none"
+        architecture: ClassVar[MLP] = MLP(width=4)
+
+        def load(self, seed, *, oracle=False):
+            x = torch.linspace(-1, 1, 40).unsqueeze(1)
+            y = (x[:, 0] > 0).long()
+            train = (Environment("HOSTILE one", x, y), Environment("<b>two</b>", x, y))
+            return Benchmark(Bernoulli(), train, test=train)
+
+    @dataclass(frozen=True, config=STRICT)
+    class Mine(Penalised):
+        """A method of another package."""
+
+        title: ClassVar[str] = "HOSTILE method"
+        formula: ClassVar[str] = "HOSTILE"
+        citation: ClassVar[str] = "HOSTILE"
+
+        def penalty(self, batch, model, z, f):
+            return f.mean() * 0
+'''
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch) -> None:
+    """An empty folder to work in."""
+    (work := tmp_path / "work").mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("INVARIANCE_DEBUG", raising=False)
+
+
+@pytest.fixture
+def report(monkeypatch, capsys) -> Callable[..., Done]:
+    """Run ``invariance report`` in this process."""
+
+    def run(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["invariance", "report", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return Done(caught.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, Run]:
+    """Real runs of three methods."""
+    return {m: execute(Spec.of("two-bit", m, "short", changes=SMALL)).run for m in ("erm", "irmv1", "rex")}
+
+
+@pytest.fixture
+def store(trained) -> Path:
+    """Runs of three methods, runs under the specs of a study (a report never trains), and one that failed."""
+    kept = Store(Path("runs.db"))
+    for run in trained.values():
+        for seed in range(3):
+            kept.add(replace(run, spec=run.spec.with_seed(seed)))
+    for arm in STUDIES["figure-2"]().arms("smoke"):
+        for seed in range(2):
+            kept.add(replace(trained["irmv1"], spec=arm.spec.with_seed(seed), status="finished"))
+    kept.add(Run(trained["erm"].spec.with_seed(9), "failed", (), 1.0, HOSTILE))
+    kept.close()
+    return Path("runs.db")
+
+
+@pytest.fixture
+def hostile_store(store, plugin) -> Path:
+    """The same, with runs of a data set and a method of another package, both badly named."""
+    entries = {"data": ["sites = another_package:Sites"], "objectives": ["mine = another_package:Mine"]}
+    plugin(PLUGIN.replace("HOSTILE", HOSTILE), **entries)
+    kept = Store(store)
+    for method in ("mine", "erm"):
+        run = execute(Spec.of("sites", method, "short", changes={"recipe": {"epochs": 4, "lr": 0.05}})).run
+        kept.add(replace(run, status="finished"))
+    kept.close()
+    return store
+
+
+# The command
+
+
+def test_it_writes_one_page_and_says_where(report, store):
+    done = report()
+    assert (done.code, done.out, done.err) == (0, "report: report.html\n", "")
+    text = Path("report.html").read_text(encoding="utf-8")
+    for said in ("Report on 16 runs", "Figure 2: accuracy in every", "Two-Bit", "How to cite", "the paper"):
+        assert said in text
+    assert not list(Path().glob("*.part"))
+
+
+def test_title_and_note_are_shown(report, store):
+    report("-o", "mine.html", "--title", "Ours & <theirs>", "--note", "Read <this>")
+    text = Path("mine.html").read_text(encoding="utf-8")
+    assert "<title>Ours &amp; &lt;theirs&gt;</title>" in text
+    assert "Read &lt;this&gt;" in text
+
+
+def test_named_studies_are_shown_alone(report, store):
+    assert report("figure-2", "-o", "one.html").code == 0
+    text = Path("one.html").read_text(encoding="utf-8")
+    assert "Figure 2" in text
+    assert "Audit" not in text
+
+
+@pytest.mark.parametrize("how", ["markdown", "latex", "csv", "png", "svg"])
+def test_every_table_and_figure_becomes_a_file(report, hostile_store, how):
+    done = report("--format", how)
+    assert (done.code, done.err) == (0, "")
+    ending = {"markdown": "md", "latex": "tex"}.get(how, how)
+    files = list(Path("report").iterdir())
+    assert done.out == f"{len(files)} files: report\n"
+    names = {path.stem for path in files if path.suffix == f".{ending}"}
+    assert {"overview", "figure-2", "figure-2-averages", "audit-impossible", "trials"} <= names
+    assert any(name.startswith("curves-two-bit") for name in names)
+    assert any(name.startswith("history-two-bit") for name in names)
+    assert all(path.stat().st_size for path in files)
+    if how == "csv":
+        with Path("report/figure-2-averages.csv").open(encoding="utf-8", newline="") as file:
+            assert {"line", "mean", "std", "seeds", "printed_mean", "difference"} <= set(next(csv.reader(file)))
+
+
+def test_the_latex_of_a_whole_report_compiles(report, hostile_store):
+    pdflatex = shutil.which("pdflatex")
+    if not pdflatex:
+        pytest.skip("no pdflatex here: apt-get install texlive-latex-base texlive-latex-recommended")
+    report("--format", "latex", "-o", "tex")
+    command = [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    done = subprocess.run(command, cwd="tex", capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+BAD = {
+    "no store": (["--store", "none.db"], "there is no store none.db"),
+    "unknown format": (["--format", "latx"], "Did you mean 'latex'?"),
+    "unknown study": (["table4"], "Did you mean 'table-4'?"),
+    "unknown scale": (["--scale", "ful"], "Did you mean 'full'?"),
+    "unknown selection": (["--selection", "lst"], "Did you mean 'last'?"),
+    "selection without its runs": (["--selection", "leave-one-environment-out"], "hold environments out"),
+    "no folder": (["-o", "nowhere/report.html"], "there is no folder nowhere"),
+    "a folder instead of a file": (["-o", "."], "it is a folder"),
+    "a file instead of a folder": (["--format", "csv", "-o", "runs.db"], "it is no folder"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_writes_nothing(report, store, case):
+    arguments, said = BAD[case]
+    done = report(*arguments)
+    assert done.code != 0
+    assert done.err.startswith("error: ")
+    assert done.err.count("\n") == 1
+    assert said in done.err
+    assert {path.name for path in Path().iterdir()} - {"runs.db-wal", "runs.db-shm"} == {"runs.db"}
+
+
+def test_a_missing_extra_is_one_line(report, store, monkeypatch):
+    for module in [name for name in sys.modules if name.startswith(("invariance.report", "jinja2"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert report().err == "error: a report needs jinja2: pip install 'invariance[report]'\n"
+
+
+def test_a_hundred_thousand_runs_are_counted_and_the_page_stays_small(report, trained):
+    kept = Store(Path("runs.db"))
+    kept.add(trained["irmv1"])
+    record = json.dumps(trained["irmv1"].to_json())
+    kept.close()
+    with sqlite3.connect("runs.db") as database:
+        (row,) = database.execute("SELECT * FROM runs")
+        names = [column[0] for column in database.execute("SELECT * FROM runs LIMIT 0").description]
+        first = dict(zip(names, row, strict=True))
+        many = [first | {"key": f"{i}", "trial": f"{i // 10}", "seed": i % 10} for i in range(99_999)]
+        many = [each | {"recipe": f"r{int(each['trial']) % 40}"} for each in many]
+        many = [each | {"status": "collapsed" if i % 300 == 0 else "finished"} for i, each in enumerate(many)]
+        database.executemany(
+            f"INSERT INTO runs VALUES ({','.join('?' * len(names))})", [tuple(e.values()) for e in many]
+        )
+        few = [(each["key"], record) for each in many if int(each["trial"]) < 40]
+        database.executemany("INSERT INTO records VALUES (?, ?)", few)
+    database.close()
+    assert report().code == 0
+    text = Path("report.html").read_text(encoding="utf-8")
+    assert "Report on 100,000 runs" in text
+    assert re.search(r"Not listed: 9,\d{3} more trials", text)
+    assert re.search(r"Not listed: \d+ more runs", text)
+    assert len(text) < 8_000_000
+
+
+# The browser
+
+
+class Visit:
+    """A page that was opened, and everything that should not have happened."""
+
+    def __init__(self, page) -> None:
+        self.page = page
+        self.wrong: list[str] = []
+        page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        page.on("request", self._request)
+
+    def _request(self, request) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")) or request.url.count("file:") > 1:
+            self.wrong.append(request.url)
+
+    def open(self, path: Path) -> None:
+        self.page.goto(path.absolute().as_uri())
+
+    def see(self, selector: str) -> None:
+        """Scroll there and wait until its charts are drawn."""
+        self.page.locator(selector).scroll_into_view_if_needed()
+        self.page.wait_for_selector(f"{selector} .main-svg")
+
+    def visible(self, article: str) -> list[list[tuple[str, bool]]]:
+        """The curves and bands of every chart of an article, and whether they are on."""
+        script = "charts => charts.map(c => c.data.map(t => [t.meta, t.visible !== false]))"
+        return self.page.locator(f"{article} .chart").evaluate_all(script)
+
+    def overflow(self) -> int:
+        """By how many pixels the page is wider than the window."""
+        return self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not path:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium) -> Iterator[Callable[..., Visit]]:
+    """Open a page from disk in a window of some width, without a network."""
+    contexts = []
+
+    def opened(path: Path, width: int = 1280, scheme: str = "light") -> Visit:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True, has_touch=width < 500
+        )
+        contexts.append(context)
+        visit = Visit(context.new_page())
+        visit.open(path)
+        return visit
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def test_a_method_is_switched_off_in_all_panels_and_on_again(report, store, visit):
+    report()
+    seen = visit(Path("report.html"))
+    seen.see("#curves-two-bit")
+    button = seen.page.locator("#curves-two-bit .legend button", has_text="IRMv1")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    for chart in seen.visible("#curves-two-bit"):
+        assert [on for name, on in chart if name == "IRMv1"] == [False, False]  # the curve and its band
+        assert all(on for name, on in chart if name != "IRMv1")
+    button.focus()
+    seen.page.keyboard.press("Enter")
+    assert all(on for chart in seen.visible("#curves-two-bit") for _, on in chart)
+    button.click(modifiers=["Shift"])
+    assert {name for chart in seen.visible("#curves-two-bit") for name, on in chart if on} == {"IRMv1"}
+    assert seen.wrong == []
+
+
+def test_a_table_is_sorted_by_mouse_and_by_keyboard(report, store, visit):
+    report()
+    seen = visit(Path("report.html"))
+    head = seen.page.locator("#trials thead th", has_text="average")
+    values = "cells => cells.map(c => Number(c.dataset.value))"
+    averages = seen.page.locator("#trials tbody tr td:nth-child(6)[data-value]")
+    head.locator("button").click()
+    falling = averages.evaluate_all(values)
+    assert head.get_attribute("aria-sort") == "descending"
+    assert falling == sorted(falling, reverse=True)
+    assert len(set(falling)) > 1
+    head.locator("button").focus()
+    seen.page.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert averages.evaluate_all(values) == sorted(falling)
+    label = seen.page.locator("#trials thead th", has_text="method")
+    label.locator("button").click()
+    labels = seen.page.locator("#trials tbody th").all_inner_texts()
+    assert labels == sorted(labels, key=str.lower)
+    assert head.get_attribute("aria-sort") is None
+    assert seen.wrong == []
+
+
+def test_rows_are_filtered_by_words(report, store, trained, visit):
+    kept = Store(store)
+    for arm in STUDIES["table-4"]().arms("smoke"):
+        kept.add(replace(trained["irmv1"], spec=arm.spec, status="finished"))
+    kept.close()
+    report()
+    seen = visit(Path("report.html"))
+    seen.page.locator("#trials .filter input").fill("two-bit rex")
+    assert seen.page.locator("#trials tbody tr:visible").count() == 1
+    seen.page.locator("#trials .filter input").fill("")
+    assert seen.page.locator("#trials tbody tr:visible").count() > 20
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_any_screen_in_light_and_dark(report, hostile_store, visit, width, scheme):
+    report("--title", HOSTILE, "--note", HOSTILE)
+    seen = visit(Path("report.html"), width, scheme)
+    charts = seen.page.locator(".chart")
+    for index in range(charts.count()):
+        charts.nth(index).scroll_into_view_if_needed()
+    seen.page.wait_for_function("[...document.querySelectorAll('.chart')].every(c => c.querySelector('.main-svg'))")
+    assert seen.overflow() <= 0
+    paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    assert seen.wrong == []
+
+
+def test_names_of_others_are_shown_as_they_are(report, hostile_store, visit):
+    report("--title", HOSTILE, "--note", HOSTILE)
+    seen = visit(Path("report.html"))
+    assert seen.page.title() == HOSTILE
+    assert seen.page.locator("h1").inner_text() == HOSTILE
+    article = seen.page.locator("article.figure", has_text=f"Accuracy in {HOSTILE} data")
+    article.scroll_into_view_if_needed()
+    article.locator(".main-svg").first.wait_for()
+    ticks = article.locator(".xtick text").all_text_contents()
+    assert ticks == [f"{HOSTILE[:23]}…", "<b>two</b>"]
+    assert seen.page.locator("img").count() == 0
+    assert HOSTILE in seen.page.locator("#troubles").inner_text()
+    assert seen.wrong == []
+
+
+def test_the_reader_may_choose_light_or_dark(report, store, visit):
+    report()
+    seen = visit(Path("report.html"), scheme="light")
+    seen.see("#curves-two-bit")
+    script = "c => [c.data.find(t => t.meta === 'ERM' && t.line).line.color, c.layout.font.color]"
+    before = seen.page.locator("#curves-two-bit .chart").first.evaluate(script)
+    seen.page.locator("#theme").click()
+    after = seen.page.locator("#curves-two-bit .chart").first.evaluate(script)
+    assert before == ["#1c1c1c", "#1c1c1c"]
+    assert after == ["#e8e8e6", "#e8e8e6"]  # ERM is drawn in ink
+    assert seen.wrong == []
+
+
+def test_no_button_of_a_chart_would_send_it_anywhere(report, store, visit):
+    report()
+    seen = visit(Path("report.html"))
+    seen.see("#curves-two-bit")
+    chart = seen.page.locator("#curves-two-bit .chart").first
+    chart.hover()
+    titles = chart.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+    assert [title.split()[0] for title in titles] == ["Download", "Zoom", "Pan", "Reset"]
+    with seen.page.expect_download() as download:
+        chart.locator(".modebar-btn").first.click()
+    assert download.value.path().stat().st_size > 5000
+    assert seen.wrong == []
+
+
+def test_charts_follow_the_system_from_light_to_dark(report, store, visit):
+    report()
+    seen = visit(Path("report.html"), scheme="light")
+    seen.see("#curves-two-bit")
+    seen.page.emulate_media(color_scheme="dark")
+    chart = seen.page.locator("#curves-two-bit .chart").first
+    assert chart.evaluate("c => c.layout.font.color") == "#e8e8e6"
+
+
+def test_it_prints_every_chart_on_white(report, store, visit):
+    report()
+    seen = visit(Path("report.html"), scheme="dark")
+    seen.page.evaluate("""addEventListener("beforeprint", () => {
+        window.printed = [...document.querySelectorAll(".chart")].map(c => c.layout && c.layout.font.color);
+    })""")
+    seen.page.pdf(path="report.pdf", format="A4")
+    assert Path("report.pdf").stat().st_size > 50_000
+    assert set(seen.page.evaluate("window.printed")) == {"#1c1c1c"}
+    assert seen.page.evaluate("document.documentElement.dataset.theme") is None
+    assert seen.wrong == []

@@ -1,0 +1,106 @@
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+
+from invariance.report.page import Page, render
+
+VOID = {"meta", "input", "br", "img", "link"}
+
+
+class Reader(HTMLParser):
+    """Elements of a page, its texts, and whether every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def test_everything_is_on_the_page(page):
+    text = Reader(render(page)).text
+    for said in (
+        *("Runs of November", "Made on a small machine.", "1,240", "Table 4: batches", "68.3 ± 0.3", "68.33 ± 0.31"),
+        *("no run yet", "Accuracy over β", "Left out: 12 more settings.", "the loss is nan after 12 updates"),
+        *("0123456789abcdef", "Somebody et al., 2020", "It is averaged.", "2.13.0", "@software{invariance,"),
+    ):
+        assert said in text
+
+
+def test_nothing_on_the_page_points_elsewhere(page):
+    reader = Reader(render(page))
+    assert not [value for name, value in reader.attributes if name in ("src", "srcset", "action", "data", "style")]
+    assert all(value.startswith("#") for name, value in reader.attributes if name == "href")
+    assert "link" not in reader.tags
+    assert any((value or "").startswith("default-src 'none'") for name, value in reader.attributes if name == "content")
+
+
+def test_the_charting_library_is_there_once(page):
+    assert render(page).count("plotly.js v") == 1
+
+
+def test_no_two_elements_share_an_id(page):
+    ids = [value for name, value in Reader(render(page)).attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("names", ["hostile"], indirect=True)
+def test_names_of_others_are_text_and_nothing_else(page, hostile):
+    plain = Reader(render(replace(page, title="Runs", note="")))
+    page = replace(page, title=hostile[0], note=hostile[1] + hostile[2], made=hostile[3])
+    reader = Reader(render(page))
+    assert reader.tags == plain.tags + Counter({"p": 1})  # the note
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    assert hostile[0] in reader.text
+    assert hostile[1] in reader.text
+
+
+@pytest.mark.parametrize("names", ["hostile"], indirect=True)
+def test_no_chart_ends_its_script(page):
+    text = render(page)
+    charts = re.findall(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
+    assert len(charts) == 7
+    assert not any("<" in chart for chart in charts)
+
+
+def test_a_page_of_nothing_is_a_page():
+    text = Reader(render(Page("Empty", "", "today", ()))).text
+    assert "None: every run finished." in text
+
+
+def test_formulas_have_raised_and_lowered_letters(page):
+    assert "min<sub>θ</sub>" in render(page)
+    assert "R<sup>e</sup>(w∘θ)" in render(page)
+
+
+def test_rendering_needs_no_torch():
+    code = "import sys, invariance.report.page, invariance.report.export; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
