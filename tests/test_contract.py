@@ -105,7 +105,8 @@ def test_every_recipe_makes_another_run(method):
 
 def final(method: str, seed: int) -> tuple[float, float]:
     """Average and gap in percent."""
-    scores = execute(Spec.of("two-bit", method, "short", seed), snapshots=1).run.history[-1].test
+    spec = Spec.of("two-bit", method, "short", seed, {"evaluation": {"checkpoints": 1}})
+    scores = execute(spec).run.history[-1].test
     return 100 * scores.mean, 100 * scores.gap
 
 

@@ -1,8 +1,5 @@
 import json
-import multiprocessing
 import pickle
-import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,35 +161,44 @@ def test_a_row_is_what_it_is_whatever_came_first():
     assert isinstance(Comparison((seeds,)).rows(runs)[0], Row)
 
 
-# Running
+def test_a_run_that_was_made_under_another_name_of_its_recipe_is_in_its_row():
+    """A run is found by its key, and the name of a recipe is not part of it."""
+    asked, made = spec("erm", recipe="lsgd"), spec("erm", recipe="full-batch+lsgd")
+    assert asked.key == made.key
+    (row,) = Comparison(((asked,),)).rows([run(made, 0.6)])
+    assert row.values("mean") == pytest.approx([60])
 
 
-def test_two_workers_find_what_one_finds_and_leave_other_processes_alone():
-    comparison = Comparison(((spec("erm", 0), spec("erm", 1)), (spec("sparse-irm", 0), spec("sparse-irm", 1))))
-    alone = list(comparison.run(workers=1))
-    assert [r.spec for r in alone] == comparison.work()
-    bystander = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,), daemon=True)
-    bystander.start()
-    try:
-        together = list(comparison.run(workers=2))
-        left_alone = bystander.is_alive()
-    finally:
-        bystander.terminate()
-        bystander.join()
-
-    def found(runs: list[Run]) -> dict[tuple[str, int], Run]:
-        return {(r.spec.method, r.spec.seed): replace(r, seconds=0) for r in runs}
-
-    assert len(together) == 4
-    assert found(together) == found(alone)
-    assert not multiprocessing.active_children()
-    assert left_alone
+def test_a_seed_that_failed_is_counted_and_not_averaged():
+    seeds = tuple(spec("erm", seed) for seed in (0, 1))
+    (row,) = Comparison((seeds,)).rows([run(seeds[0], status="failed"), run(seeds[1], 0.6)])
+    assert row.status == "failed 1 of 2"
+    assert row.values("mean") == pytest.approx([60])
+    assert row.to_json()["average"] == pytest.approx(60)
 
 
-def test_an_error_in_a_worker_is_the_error_of_the_comparison():
-    one = spec("irmv1", betas=[0.1])
-    with pytest.raises(BadValue, match="needs at least 2: with one there is nothing to be invariant across"):
-        list(Comparison(((one, replace(one, seed=1)),)).run(workers=2))
+def test_a_seed_whose_held_out_run_failed_is_left_out():
+    only = spec("erm", betas=[0.1, 0.15, 0.2])
+    first, *rest = (only.holding_out(f"β={beta:g}") for beta in (0.1, 0.15, 0.2))
+    runs = [run(only, 0.6), run(first, status="failed"), *(run(s, 0.6) for s in rest)]
+    (row,) = Comparison(((only,),), "leave-one-environment-out").rows(runs)
+    assert row.status == "failed 1 of 1"
+
+
+# What is to be run
+
+
+def test_the_work_is_every_method_with_every_seed():
+    methods = (tuple(spec("erm", seed) for seed in (3, 4)), tuple(spec("irmv1", seed) for seed in (3, 4)))
+    assert Comparison(methods).work() == [*methods[0], *methods[1]]
+
+
+def test_leave_one_environment_out_is_refused_with_too_few_environments():
+    with pytest.raises(BadValue, match="needs at least three"):
+        Comparison(((spec("erm"),),), "leave-one-environment-out").work()
+
+
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -200,6 +206,7 @@ def test_an_error_in_a_worker_is_the_error_of_the_comparison():
     [
         errors.BadValue("no"),
         errors.DataError("no"),
+        errors.StoreError("no"),
         errors.Diverged("no"),
         errors.UnknownName.of("method", "irm", ["irmv1"]),
     ],
@@ -209,8 +216,3 @@ def test_errors_cross_processes_whole(error):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error)
-
-
-def test_no_worker_is_too_few():
-    with pytest.raises(BadValue, match="workers = 0; at least 1 is needed"):
-        list(Comparison(((spec("erm"),),)).run(workers=0))

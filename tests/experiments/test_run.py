@@ -1,14 +1,25 @@
 import json
+import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from invariance.errors import BadValue
-from invariance.experiments.run import Run, execute
+from invariance.evaluation import Scores
+from invariance.experiments.run import TICKS, Moment, Partial, Run, digest, execute
 from invariance.experiments.spec import Spec
+from invariance.landscape import landscape
 from invariance.objectives import METHODS
 from invariance.recipes.recipe import Recipe
-from invariance.training import Snapshot, train
+from invariance.training import train
+
+VARIANTS = {name: {} for name in METHODS.classes} | {
+    "fishr with a moving average": {"ema": 0.9},
+    "bloc-irm with Adam": {"inner_optimiser": "adam"},
+    "irm-game that stops": {"stop_below": 0.99},
+}
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def small(method: str = "irmv1", seed: int = 0, **sections) -> Spec:
@@ -39,18 +50,106 @@ def test_a_run_is_the_training_loop_with_the_seed_of_the_spec(method):
     assert all(torch.equal(weights[name], found[name]) for name in found)
 
 
-def test_a_run_measures_every_snapshot():
-    told: list[Snapshot] = []
-    executed = execute(small("erm"), told.append, snapshots=6)
+def test_a_run_measures_at_every_checkpoint_and_says_more_often_where_it_is():
+    told: list[Moment] = []
+    executed = execute(small("erm", recipe={"epochs": 60}, evaluation={"checkpoints": 6}), told.append)
     run = executed.run
     assert run.status == "finished"
-    assert [c.step for c in run.history] == [s.step for s in told] == [3, 6, 9, 12, 15, 18]
-    assert told[-1].model is executed.model
+    assert [c.step for c in run.history] == [30, 60, 90, 120, 150, 180]
+    assert [moment.snapshot.step for moment in told] == list(range(2, 181, 2))
+    assert [moment.snapshot.step for moment in told if moment.measured] == [30, 60, 90, 120, 150, 180]
+    assert [len(moment.history) for moment in told if moment.measured] == [1, 2, 3, 4, 5, 6]
+    assert told[-1].snapshot.model is executed.model
     final = run.history[-1]
     assert list(final.train.by_environment) == list(final.validation.by_environment) == ["β=0.1", "β=0.2"]
-    assert len(final.test.by_environment) == 19
+    assert len(final.test.by_environment) == len(final.sampled.by_environment) == 19
+    assert final.test.agree > final.test.oppose
+    assert set(final.vitals.risks) == {"β=0.1", "β=0.2"}
     assert final.loss < run.history[0].loss
-    assert run.seconds > 0
+    assert run.weights == digest(executed.model)
+    assert 0 < told[0].seconds < told[-1].seconds <= run.seconds
+
+
+@pytest.mark.parametrize("checkpoints", [1, 2, 7, 10, 1000])
+@pytest.mark.parametrize("epochs", [1, 6, 17])
+def test_checkpoints_are_evenly_spaced_and_the_end_is_always_one(epochs, checkpoints):
+    recipe = {"epochs": epochs, "batch_size": 20}
+    run = execute(small("erm", data={"samples": 30}, recipe=recipe, evaluation={"checkpoints": checkpoints})).run
+    steps = epochs * 3
+    found = [c.step for c in run.history]
+    tick = math.ceil(steps / max(TICKS, checkpoints))
+    assert found[-1] == steps
+    assert len(found) == min(checkpoints, math.ceil(steps / tick))
+    wanted = [steps * (i + 1) / len(found) for i in range(len(found))]
+    assert all(0 <= step - even < tick for step, even in zip(found, wanted, strict=True))
+
+
+@every_variant
+@pytest.mark.parametrize("average", [0.0, 0.5])
+def test_how_often_a_run_is_measured_does_not_change_it(variant, average):
+    method, fields = variant.split()[0], {"objective": VARIANTS[variant], "recipe": {"epochs": 4, "average": average}}
+    often, seldom = (execute(small(method, evaluation={"checkpoints": n}, **fields)).run for n in (10, 2))
+    assert len(often.history) > len(seldom.history)
+    assert often.weights == seldom.weights
+    assert often.history[-1] == seldom.history[-1]
+
+
+def test_only_the_first_samples_of_the_training_environments_are_looked_at():
+    few, all_of_them = (
+        execute(small("erm", recipe={"epochs": 60}, evaluation={"train_rows": rows})).run for rows in (7, 300)
+    )
+    shares = few.history[-1].train.by_environment.values()
+    assert all(7 * share == pytest.approx(round(7 * share)) for share in shares)
+    assert few.history[-1].train != all_of_them.history[-1].train
+    assert few.history[-1].test == all_of_them.history[-1].test
+    assert few.weights == all_of_them.weights
+
+
+def test_a_landscape_is_drawn_where_it_is_asked_for():
+    spec = small("erm", evaluation={"landscape": 3})
+    executed = execute(spec)
+    assert executed.run.landscape == landscape(executed.model, executed.benchmark, 3, spec.seed)
+    assert [len(row) for row in executed.run.landscape] == [3, 3, 3]
+    assert digest(executed.model) == executed.run.weights
+    assert execute(small("erm")).run.landscape is None
+
+
+# Going on
+
+
+def kept(spec: Spec) -> tuple[Run, list[Partial]]:
+    """A run, and what would have been kept at each of its checkpoints."""
+    partials: list[Partial] = []
+    run = execute(spec, lambda moment: partials.append(moment.partial()) if moment.measured else None).run
+    return replace(run, seconds=0.0), partials
+
+
+@every_variant
+@pytest.mark.parametrize(
+    "recipe", [{}, {"batch_size": None, "epochs": 12, "average": 0.5}], ids=["batches", "averaged"]
+)
+def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(variant, recipe):
+    evaluation = {"checkpoints": 4, "landscape": 2}
+    method = variant.split()[0]
+    spec = small(method, 1, objective=VARIANTS[variant], recipe={"epochs": 4} | recipe, evaluation=evaluation)
+    whole, partials = kept(spec)
+    assert len(partials) == len(whole.history)
+    for partial in (partials[len(partials) // 2], partials[-1]):
+        assert replace(execute(spec, partial=partial).run, seconds=0.0) == whole
+
+
+def test_a_run_that_diverges_does_so_after_going_on_too():
+    recipe = {"lr": 3e3, "step": "sgd", "epochs": 20, "batch_size": None}
+    spec = small("erm", recipe=recipe, evaluation={"checkpoints": 20})
+    whole, partials = kept(spec)
+    assert whole.status == "diverged"
+    assert repr(replace(execute(spec, partial=partials[1]).run, seconds=0.0)) == repr(whole)  # of which some are NaN
+
+
+def test_seconds_add_up_over_interruptions():
+    spec = small("erm")
+    _, partials = kept(spec)
+    assert 100 < execute(spec, partial=partials[0]._replace(seconds=100.0)).run.seconds < 200
 
 
 def test_the_model_of_an_averaging_recipe_is_the_averaged_one():
@@ -86,7 +185,7 @@ def test_a_run_that_leaves_the_finite_numbers_has_diverged():
 
 def test_what_was_measured_before_a_run_diverged_is_kept():
     recipe = {"lr": 3e3, "step": "sgd", "epochs": 20, "batch_size": None}
-    run = execute(small("erm", recipe=recipe, objective={"l2": 1e-3}), snapshots=20).run
+    run = execute(small("erm", recipe=recipe, objective={"l2": 1e-3}, evaluation={"checkpoints": 20})).run
     assert run.status == "diverged"
     assert 0 < len(run.history) < 20
     assert [c.step for c in run.history] == list(range(1, len(run.history) + 1))
@@ -101,7 +200,7 @@ def test_a_run_that_ends_as_a_constant_has_collapsed():
 
 
 def test_a_run_that_recovers_has_not_collapsed():
-    run = execute(small("erm", recipe={"epochs": 40, "lr": 0.01}), snapshots=20).run
+    run = execute(small("erm", recipe={"epochs": 40, "lr": 0.01})).run
     assert run.status == "finished"
     assert not run.history[-1].collapsed
 
@@ -129,3 +228,24 @@ def test_a_run_survives_json(spec):
     assert Run.from_json(json.loads(text)) == run
     assert run.spec == spec
     assert isinstance(run.spec.recipe, Recipe)
+
+
+def test_a_landscape_survives_json():
+    run = execute(small("irmv1", evaluation={"landscape": 3})).run
+    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf], ids=str)
+def test_numbers_that_are_not_finite_survive_json(number):
+    run = execute(small("irmv1")).run
+    first, *rest = run.history
+    odd = replace(
+        first,
+        loss=number,
+        test=Scores({"β=0.1": number, "β=0.9": 0.5}, agree=number, oppose=0.5),
+        vitals=replace(first.vitals, risks={"β=0.1": number}, penalty=number, logit_scale=number),
+    )
+    run = replace(run, history=(odd, *rest), landscape=((0.5, number), (number, 0.25)))
+    again = Run.from_json(json.loads(json.dumps(run.to_json())))
+    assert repr(again) == repr(run)
+    assert type(again.history[0].vitals.penalty) is float

@@ -150,6 +150,9 @@ DAMAGED = {
     "value is wrong": edit("run", "spec", "recipe", "lr", value=-1),
     "seed is text": edit("run", "spec", "seed", value="first"),
     "history is wrong": edit("run", "history", value=[{"step": "x"}]),
+    "evaluation is a number": edit("run", "spec", "evaluation", value=3),
+    "evaluation is unknown": edit("run", "spec", "evaluation", value={"checkpoint": 3}),
+    "landscape is a number": edit("run", "landscape", value=3),
     "another width": edit("run", "spec", "model", "width", value=3),
     "another model": edit("run", "spec", "model", value={"name": "linear"}),
 }

@@ -1,10 +1,18 @@
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
+from invariance.data.colored_mnist import ColoredMNIST
 from invariance.errors import BadValue, InvarianceError, UnknownName
-from invariance.experiments.spec import Spec, parse_changes
+from invariance.experiments.spec import SECTIONS, Evaluation, Spec, parse_changes
+from invariance.models import MODELS
 from invariance.models.linear import Linear
 from invariance.models.mlp import MLP
 from invariance.objectives import METHODS
@@ -34,6 +42,7 @@ def test_changes_reach_their_section():
         "model": {"width": 7},
         "objective": {"gamma": 5},
         "recipe": {"epochs": 2, "gradient": {"kind": "sam", "radius": 0.5}},
+        "evaluation": {"checkpoints": 3, "landscape": 5},
     }
     spec = Spec.of("colored-digits", "irmv1", "short", changes=changes)
     assert spec.data == ColoredDigits(draws=10, betas=(0.3, 0.4))
@@ -41,6 +50,7 @@ def test_changes_reach_their_section():
     assert spec.objective == IRMv1(gamma=5)
     assert (spec.recipe.epochs, spec.recipe.gradient) == (2, SAM(radius=0.5))
     assert spec.recipe.lr == recipe("short").lr
+    assert spec.evaluation == Evaluation(checkpoints=3, landscape=5)
 
 
 def test_preferences_of_the_method_count_then_those_of_the_data_then_changes():
@@ -88,6 +98,7 @@ def test_an_unknown_section_is_one_line():
         ("model.widht=3", "no field of model 'mlp' is called 'widht'. Did you mean 'width'?"),
         ("objective.gama=3", "no field of method 'irmv1' is called 'gama'. Did you mean 'gamma'?"),
         ("recipe.epoch=3", "no field of a recipe is called 'epoch'. Did you mean 'epochs'?"),
+        ("evaluation.checkpoint=3", "no field of an evaluation is called 'checkpoint'. Did you mean 'checkpoints'?"),
     ],
 )
 def test_an_unknown_field_of_any_section_says_what_was_meant(setting, message):
@@ -106,6 +117,8 @@ def test_an_unknown_field_of_any_section_says_what_was_meant(setting, message):
         "objective.gamma=big",
         "objective.gamma.x=1",
         "recipe.batch_size=-8",
+        "evaluation.checkpoints=0",
+        "evaluation.train_rows=all",
         "recipe.gradient=3",
         "recipe.gradient=null",
         "recipe.gradient={}",
@@ -136,11 +149,178 @@ def test_every_spec_survives_json(method, name):
 
 def test_plain_data_has_every_field_so_that_other_defaults_do_not_change_it():
     plain = Spec.of("two-bit", "irmv1", "short").to_json()
-    assert set(plain) == {"data", "model", "objective", "recipe", "seed", "hold_out"}
+    assert set(plain) == {"data", "model", "objective", "recipe", "seed", "hold_out", "evaluation"}
     assert plain["objective"]["gamma"] == 1e6
     assert plain["recipe"]["gradient"] == {"kind": "plain"}
     assert plain["recipe"]["lr"] == 1e-2
     assert plain["model"] == {"name": "mlp", "width": 16, "depth": 2}
+    assert plain["evaluation"] == {"checkpoints": 10, "train_rows": 5000, "landscape": 0}
+
+
+specs = st.builds(
+    lambda data, method, name, model, seed, hold_out, evaluation: replace(
+        Spec.of(data, method, name, seed, {"model": {"name": model}, "evaluation": evaluation}), hold_out=hold_out
+    ),
+    st.sampled_from(sorted(DATA.classes)),
+    st.sampled_from(sorted(METHODS.classes)),
+    st.lists(st.sampled_from(sorted(PRESETS)), min_size=1, max_size=3).map("+".join),
+    st.sampled_from(sorted(MODELS.classes)),
+    st.integers(0, 2**40),
+    st.none() | st.sampled_from(["β=0.1", "site ‘B’"]),
+    st.fixed_dictionaries({"checkpoints": st.integers(1, 500), "landscape": st.integers(0, 50)}),
+)
+
+
+@given(specs)
+def test_any_spec_comes_back_from_json_with_its_key(spec):
+    again = Spec.from_json(json.loads(json.dumps(spec.to_json())))
+    assert again == spec
+    assert again.key == spec.key
+    assert again.trial.key == spec.trial.key
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (("sead",), "no field of a run is called 'sead'. Did you mean 'seed'?"),
+        (("data", "sample"), "no field of data set 'two-bit' is called 'sample'. Did you mean 'samples'?"),
+        (("model", "widht"), "no field of model 'mlp' is called 'widht'. Did you mean 'width'?"),
+        (("objective", "gama"), "no field of method 'irmv1' is called 'gama'. Did you mean 'gamma'?"),
+        (("recipe", "epoch"), "no field of a recipe is called 'epoch'. Did you mean 'epochs'?"),
+        (("evaluation", "points"), "no field of an evaluation is called 'points'. Did you mean 'checkpoints'?"),
+    ],
+    ids=lambda path: ".".join(path) if isinstance(path, tuple) else "",
+)
+def test_an_unknown_field_of_plain_data_says_what_was_meant(path, message):
+    plain = Spec.of("two-bit", "irmv1", "short").to_json()
+    with pytest.raises(UnknownName) as caught:
+        Spec.from_json(changed(plain, path, 3))
+    assert one_line(caught) == message
+
+
+@pytest.mark.parametrize("name", ["data", "model", "objective", "recipe", "seed", "hold_out", "evaluation"])
+def test_a_missing_field_of_plain_data_is_named(name):
+    plain = Spec.of("two-bit", "irmv1", "short").to_json()
+    del plain[name]
+    with pytest.raises(BadValue) as caught:
+        Spec.from_json(plain)
+    assert one_line(caught).startswith(f"a run needs the field {name!r}; got ")
+
+
+# Keys
+
+OTHERS = {
+    "estimator": ("squared", "split"),
+    "divide_by": ("gamma", "1+gamma"),
+    "reduction": ("mean", "sum"),
+    "penalty": ("stationarity", "rex"),
+    "penalty_of": ("irmv1", "rex"),
+    "inner_optimiser": ("gd", "adam"),
+    "coordinates": ("sum", "mean"),
+    "stop_below": (None, 0.55),
+    "batch_size": (None, 512),
+    "hold_out": (None, "β=0.1"),
+    "shift": ("none", "class"),
+    "test_pool": ("test-file", "train-file"),
+    "gradient": ({"kind": "plain"}, {"kind": "sam", "radius": 0.1}),
+    "step": ({"kind": "adam", "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}, {"kind": "sgd", "momentum": 0.9}),
+    "schedule": ({"kind": "constant"}, {"kind": "ramp", "share": 0.1}),
+}
+"""Two values of every field that is no number."""
+
+
+def leaves(plain: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every place in nested plain data that can be changed by itself, and one more way to fill it."""
+    name = path[-1] if path else ""
+    if name in OTHERS:
+        yield path, next(value for value in OTHERS[name] if value != plain)
+    if isinstance(plain, dict):
+        for key, value in plain.items():
+            yield from leaves(value, (*path, key))
+    elif isinstance(plain, list):
+        for i, value in enumerate(plain):
+            yield from leaves(value, (*path, i))
+    elif isinstance(plain, bool):
+        yield path, not plain
+    elif isinstance(plain, int):
+        yield path, plain + 1 if name != "images" else plain - 1
+    elif isinstance(plain, float):
+        yield path, 0.9 * plain or 0.5
+
+
+def changed(plain: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    again = json.loads(json.dumps(plain))
+    place = again
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = value
+    return again
+
+
+def test_equal_specs_have_equal_keys():
+    first, second = (Spec.of("two-bit", "birm", "short", 3, {"recipe": {"lr": 0.5}}) for _ in range(2))
+    assert first is not second
+    assert first.key == second.key
+    assert len(first.key) == 24
+    assert int(first.key, 16) >= 0
+
+
+@pytest.mark.parametrize("method", METHODS.classes)
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [("two-bit", "short"), ("colored-digits", "lsgd"), ("colored-mnist", "sam+small-batch"), ("two-bit", "lalr")],
+)
+def test_every_field_changes_the_key(data, method, name):
+    spec = Spec.of(data, method, name, seed=1)
+    plain = spec.to_json()
+    places = dict(leaves(plain))
+    assert {"seed", "hold_out"} <= {path[0] for path in places}
+    for section in SECTIONS:
+        assert {path[1] for path in places if path[0] == section} == plain[section].keys() - {"name"}
+    keys = {path: Spec.from_json(changed(plain, path, value)).key for path, value in places.items()}
+    assert spec.key not in keys.values()
+    assert len(set(keys.values())) == len(keys)
+
+
+def test_the_names_of_data_model_and_method_change_the_key():
+    linear = {"model": {"name": "linear"}}
+    made = [
+        Spec.of("two-bit", "erm", "short", changes=linear),
+        Spec.of("two-bit", "grayscale", "short", changes=linear),
+        Spec.of("two-bit", "erm", "short"),
+        Spec.of("colored-mnist", "erm", "short"),
+        Spec.of("colored-fmnist", "erm", "short"),
+    ]
+    assert len({spec.key for spec in made}) == len(made)
+
+
+def test_the_name_of_a_recipe_does_not_change_the_key_and_what_it_does_does():
+    plain, long = (Spec.of("two-bit", "erm", name) for name in ("lsgd", "full-batch+lsgd"))
+    assert plain.recipe == long.recipe
+    assert plain != long
+    assert plain.key == long.key
+    assert plain.trial.key == long.trial.key
+    assert plain.key != Spec.of("two-bit", "erm", "lalr").key
+
+
+def test_other_data_behind_the_same_fields_change_the_key(monkeypatch):
+    def key() -> str:
+        return Spec.of("colored-mnist", "erm", "short").key
+
+    before = key()
+    first, *rest = ColoredMNIST.files
+    monkeypatch.setattr(ColoredMNIST, "files", (replace(first, sha256="0" * 64), *rest))
+    assert key() != before
+    monkeypatch.undo()
+    assert key() == before
+
+
+def test_seeds_and_held_out_environments_share_a_trial():
+    spec = Spec.of("two-bit", "erm", "short", 3)
+    same = [spec, replace(spec, seed=4), spec.holding_out("β=0.1")]
+    assert len({own.key for own in same}) == 3
+    assert len({own.trial.key for own in same}) == 1
+    assert Spec.of("two-bit", "erm", "short", changes={"data": {"alpha": 0.1}}).trial.key != spec.trial.key
 
 
 # Settings
