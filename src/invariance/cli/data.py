@@ -68,17 +68,22 @@ def fetch(names: Names = None, as_json: Json = False) -> None:
 def show(
     name: Name,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="data.FIELD=VALUE", help="Change a field, e.g. data.shift=colour."),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to (default: NAME.png).")] = None,
     as_json: Json = False,
 ) -> None:
     """Write a picture of samples of every training environment and of some test environments."""
     from invariance.core import generator
     from invariance.data import DATA
+    from invariance.experiments.spec import parse_changes
     from invariance.report.samples import contact_sheet
 
     path = output or Path(f"{name}.png")
     writable(path, ".png", ".jpg", ".pdf")
-    benchmark = DATA.create(name).load(seed)
+    benchmark = DATA.create(name, parse_changes(changes or []).get("data")).load(seed)
     shown = [*benchmark.train, *benchmark.test]
     if benchmark.mechanism:
         shown += [benchmark.mechanism.environment(beta, generator(seed, "show", beta)) for beta in (0.5, 0.9)]
