@@ -1,9 +1,11 @@
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from invariance.artefacts import Line
 from invariance.report.latex import document, escape, latex
 
 
@@ -34,6 +36,15 @@ def test_groups_of_columns_get_rules(table):
     assert r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 3
     assert r"GrayScale & 68.3 $\pm$ 0.3 & 68.33 $\pm$ 0.31 & $-$0.0" in text
+
+
+def test_a_table_that_is_longer_than_a_page_goes_on_on_the_next(table):
+    long = replace(table, columns=table.columns[:1], lines=tuple(Line(str(i), (float(i),)) for i in range(100)))
+    text = latex(long)
+    assert text.count(r"\begin{table}") == text.count(r"\toprule") == 3
+    assert text.count(", continued") == 2
+    assert text.count(r"\label") == 1
+    assert r"99 & 99 \\" in text
 
 
 def test_a_figure_shows_its_picture(lines):

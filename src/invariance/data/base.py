@@ -14,7 +14,6 @@ from invariance.recipes.presets import Preferences
 from invariance.values import STRICT, Share
 
 
-
 class Size(NamedTuple):
     """What a run's cost depends on: about how many training samples there are, and the shape of one."""
 

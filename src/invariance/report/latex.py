@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import accumulate
 
 from invariance.artefacts import Artefact, Figure
@@ -10,6 +11,8 @@ from invariance.report.grid import Grid, grids
 
 LONG = 40
 """Characters beyond which a cell is broken into lines."""
+ROWS = 40
+"""Lines of a table that fit onto a page."""
 PACKAGES = r"\usepackage{amsmath,amssymb,booktabs,graphicx}"
 
 
@@ -56,19 +59,44 @@ def _character(c: str) -> str:
 
 
 def latex(artefact: Artefact, picture: str = "") -> str:
-    """A floating table or, with the file of its picture, figure. The preamble needs :data:`PACKAGES`."""
-    shown = isinstance(artefact, Figure) and picture
-    kind = "figure" if shown else "table"
-    lines = [f"% needs {PACKAGES}", f"\\begin{{{kind}}}[htbp]", r"  \centering"]
-    lines.append(f"  \\caption{{{_sentences([artefact.title, artefact.caption])}}}")
-    lines.append(f"  \\label{{{kind}:{_label(artefact.name)}}}")
-    if shown:
-        lines.append(f"  \\includegraphics[width=\\linewidth]{{{picture}}}")
-    else:
-        lines += [line for grid in grids(artefact) for line in _tabular(grid)]
+    """Floating tables, as many as it takes pages, or a figure with the file of its picture.
+
+    The preamble needs :data:`PACKAGES`.
+    """
+    if isinstance(artefact, Figure) and picture:
+        return _float("figure", artefact, [f"  \\includegraphics[width=\\linewidth]{{{picture}}}"])
+    pages = list(_pages(grids(artefact)))
+    return "\n".join(
+        _float("table", artefact, [line for grid in page for line in _tabular(grid)], number)
+        for number, page in enumerate(pages)
+    )
+
+
+def _float(kind: str, artefact: Artefact, body: Iterable[str], number: int = 0) -> str:
+    """A float with its caption, which those after the first only continue."""
+    caption = _sentences([f"{artefact.title}, continued"] if number else [artefact.title, artefact.caption])
+    lines = [f"% needs {PACKAGES}", f"\\begin{{{kind}}}[htbp]", r"  \centering", f"  \\caption{{{caption}}}"]
+    lines += [] if number else [f"  \\label{{{kind}:{_label(artefact.name)}}}"]
+    lines += body
     if small := _sentences([*artefact.notes, artefact.provenance]):
         lines.append(f"  \\par\\smallskip\\footnotesize {small}")
     return "\n".join([*lines, f"\\end{{{kind}}}"]) + "\n"
+
+
+def _pages(parts: Iterable[Grid]) -> Iterator[list[Grid]]:
+    """Grids that fit onto a page together; one with too many rows goes on on the next."""
+    page: list[Grid] = []
+    room = ROWS
+    for grid in parts:
+        for start in range(0, max(len(grid.rows), 1), ROWS):
+            part = replace(grid, rows=grid.rows[start : start + ROWS])
+            if page and len(part.rows) > room:
+                yield page
+                page, room = [], ROWS
+            page.append(part)
+            room -= len(part.rows) + len(part.header) + len(part.footnotes) + 3  # the rest: title and space
+    if page:
+        yield page
 
 
 def document(names: Iterable[str]) -> str:
