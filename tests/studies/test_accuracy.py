@@ -2,7 +2,7 @@ import pytest
 
 from invariance.artefacts import Printed
 from invariance.studies import STUDIES
-from invariance.studies.base import Results
+from invariance.studies.base import SCALES, Results
 
 
 def line(table, label):
@@ -79,3 +79,10 @@ def test_a_table_of_one_metric_is_headed_by_its_settings():
     (table,) = STUDIES["table-3"]().show(Results("full", "last", {}))
     assert {c.group for c in table.columns} == {"Colored-MNIST"}
     assert [c.name for c in table.columns][::4] == ["large batch", "small batch"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_table_3_has_the_same_rates_for_its_remedies_at_every_scale(scale):
+    arms = {a.setting: a.spec for a in STUDIES["table-3"]().arms(scale) if a.method == "IRMv1"}
+    rates = [arms[f"large batch + {name}"].recipe for name in ("LSGD", "LALR")]
+    assert [how.lr * how.lr_scale for how in rates] == pytest.approx([4.898536566546834e-3, 0.1])

@@ -76,12 +76,12 @@ def collect(store: Store, wish: Wish) -> Page:
 
 
 def _shown(store: Store, wish: Wish, there: set[str]) -> Iterator[Shown]:
-    """A study without runs is shown if it needs none, or if it was asked for."""
+    """A study without runs is shown if it needs none, after all others, or if it was asked for."""
     if wish.scale is not None and wish.scale not in SCALES:
         raise UnknownName.of("scale", wish.scale, SCALES)
-    for cls in [STUDIES[name] for name in wish.names] or STUDIES.classes.values():
-        study = cls()
-        scales = [wish.scale] if wish.scale else list(SCALES)[::-1]
+    scales = [wish.scale] if wish.scale else list(SCALES)[::-1]
+    wanted = [STUDIES[name]() for name in wish.names]
+    for study in wanted or sorted((cls() for cls in STUDIES.classes.values()), key=lambda s: not s.arms(scales[0])):
         found = next((scale for scale in scales if _has_runs(study, scale, there)), None)
         if found or wish.names or not study.arms(scales[0]):
             yield Shown(study, results(study, found or scales[0], store, wish.selection))
