@@ -593,7 +593,7 @@ def plans(store: Store, use: Callable[[Store], object]) -> list[str]:
     return [row[3] for sql in statements for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}")]
 
 
-def seconds(use: Callable[[], object], repeats: int = 3) -> float:
+def seconds(use: Callable[[], object], repeats: int = 2) -> float:
     """Processor time, the least of a few."""
     found = []
     for _ in range(repeats):

@@ -109,8 +109,8 @@ class Comparison:
 
     def rows(self, runs: Sequence[Run]) -> list[Row]:
         """One row a method, from all its runs."""
-        trials = (method[0].trial for method in self.specs)
-        return [Row.of([run for run in runs if run.spec.trial == trial], self.selection) for trial in trials]
+        trials = (method[0].trial.key for method in self.specs)
+        return [Row.of([run for run in runs if run.spec.trial.key == trial], self.selection) for trial in trials]
 
 
 def _outcome(run: Run, held_out: Sequence[Run], selection: str) -> Outcome:

@@ -27,6 +27,8 @@ from invariance.experiments.store import Store, work_folder
 
 PATIENCE = 1.0
 """Seconds between two looks at runs that another driver has."""
+PERSISTENCE = 20
+"""How many workers may be killed before they have begun."""
 
 
 class Event(NamedTuple):
@@ -127,7 +129,7 @@ class Driver:
         self.crew: list[Process] = []
         self.waiting: deque[Spec] = deque()
         self.elsewhere: list[Spec] = []
-        self.looked = 0.0
+        self.looked, self.stillborn = 0.0, 0
 
     def close(self) -> None:
         """End all workers."""
@@ -187,7 +189,9 @@ class Driver:
         spec, reason = process.spec, process.epitaph()
         process.end()
         if not process.ready:
-            raise InvarianceError(f"a worker process did not start: {reason}")
+            self.stillborn += 1
+            if process.process.returncode >= 0 or self.stillborn > PERSISTENCE:
+                raise InvarianceError(f"a worker process did not start: {reason}")
         if not spec:
             return None
         self.store.add(Run(spec, "failed", (), 0.0, reason))

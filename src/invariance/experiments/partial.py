@@ -1,6 +1,7 @@
 """A run half-way, on disk: named tensors as safetensors, its history in their header."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -9,13 +10,17 @@ from safetensors.torch import save_file
 from invariance.errors import StoreError
 from invariance.experiments.run import HISTORY, Partial
 
+PART = ".part"
+"""What the name of a file ends in while it is written."""
+
 
 def save(partial: Partial, path: Path) -> None:
     """Write it; the file appears whole or not at all."""
     history = json.dumps(HISTORY.dump_python(partial.history, mode="json"))
-    part = path.with_suffix(".part")
+    part = path.with_suffix(PART)
     try:
-        save_file(partial.state, part, {"history": history, "seconds": repr(partial.seconds)})
+        state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
+        save_file(state, part, {"history": history, "seconds": repr(partial.seconds)})
         part.replace(path)
     except (OSError, SafetensorError) as error:
         raise StoreError(
@@ -23,7 +28,14 @@ def save(partial: Partial, path: Path) -> None:
             "the same command again"
         ) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
+
+
+def remove(path: Path) -> None:
+    """Forget it, and what a process that was killed may have left of it."""
+    for file in (path, path.with_suffix(PART)):
+        file.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Partial | None:

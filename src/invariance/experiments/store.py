@@ -88,10 +88,12 @@ class Store:
                 raise
 
     def _open(self) -> None:
+        self.connection.execute("BEGIN")  # so that all three are of one moment
         application, schema, tables = (
             self._one(sql)[0]
             for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         )
+        self.connection.execute("COMMIT")
         if application == 0 and tables == 0:
             self._create()
         elif application != APPLICATION:
@@ -214,7 +216,8 @@ class Store:
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # InvarianceErrors say it themselves
             if isinstance(error, BadValue | UnknownName):
                 raise type(error)(f"{self.path} holds a run that this version cannot read: {error}") from None
-            raise StoreError(f"{self.path} holds a run that cannot be read ({type(error).__name__}: {error})") from None
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise StoreError(f"{self.path} holds a run that cannot be read ({reason})") from None
 
     def records(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """Everything there is about some runs, as plain data."""

@@ -35,9 +35,12 @@ class Worker:
         self.folder = work_folder(store)  # made by the first lock in it
 
     def say(self, event: str, **content: Any) -> None:
-        """Tell the driver."""
-        self.driver.write(json.dumps({"event": event, **content}) + "\n")
-        self.driver.flush()
+        """Tell the driver; without one there is nothing left to do."""
+        try:
+            self.driver.write(json.dumps({"event": event, **content}) + "\n")
+            self.driver.flush()
+        except BrokenPipeError:
+            os._exit(0)
 
     def work(self, spec: Spec) -> None:
         """Run a spec unless its result is there or another process is at it."""
@@ -48,7 +51,7 @@ class Worker:
                 if run:
                     self.store.add(run)
                 if run is None or run.status != "failed":
-                    self._path(spec).unlink(missing_ok=True)
+                    partial.remove(self._path(spec))
                 lock.unlink(missing_ok=True)
         except Timeout:
             self.say("busy")
@@ -68,7 +71,11 @@ class Worker:
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
-            reason = str(error) if isinstance(error, InvarianceError) else f"{type(error).__name__}: {error}"
+            if isinstance(error, InvarianceError):
+                reason = str(error)
+            else:
+                reason = f"{type(error).__name__}: {error}"
+                partial.remove(self._path(spec))  # it may be what is wrong
             return Run(spec, "failed", (), time.perf_counter() - start, " ".join(reason.split()))
 
     def _watch(self, spec: Spec) -> "Watch":

@@ -144,7 +144,8 @@ class BLOCIRM(Annealed):
 
     def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor:
         """The regulariser at the stored consensus."""
-        return self.upper(batch, model, z, f, vector(model.head))
+        w = vector(model.head).detach().requires_grad_()
+        return self.upper(batch, model, z, outputs(model.head, w, z), w)
 
     def remember(self, model: Model, w: Tensor, moments: Moments | None) -> None:
         """Step 4: w ← w*."""

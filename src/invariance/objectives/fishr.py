@@ -62,6 +62,13 @@ class Fishr(Penalised):
             if current.isnan().all():  # at θ itself: a recipe may look around it afterwards
                 current.copy_(v.detach())
             v = v + self.ema / (1 - self.ema) * model.memory.get_buffer("average")
+        return self._spread(v)
+
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+        """P of these samples alone, without a moving average."""
+        return self._spread(gradient_variances(batch, model.head, z, f))
+
+    def _spread(self, v: Tensor) -> Tensor:
         spread = variance_spread(v)
         return self.reduce(spread if self.coordinates == "sum" else spread / v.shape[1])
 

@@ -28,7 +28,9 @@ PRESETS: dict[str, Preset] = {
         "large-batch SGD rules: ten times the rate, ramped up (Goyal et al. 2017)",
         {"lr_scale": 10.0, "schedule": "ramp"},
     ),
-    "lalr": Preset("layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}),
+    "lalr": Preset(
+        "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
+    ),
     "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
     "short": Preset(
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
