@@ -1,0 +1,65 @@
+"""What the engine costs, and what a second worker gives.
+
+The same runs of about ten seconds, on embedded data: one after another in this process, by the engine with one worker
+and with two, each with its own store and checkpoints. In turns, by wall time; ratios are medians over rounds. A worker
+imports torch once for a whole study: that start is shown apart.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+from harness import Options, show
+
+from invariance.experiments.engine import run_all
+from invariance.experiments.run import execute
+from invariance.experiments.spec import Spec
+
+
+def plain(specs: list[Spec]) -> float:
+    """Seconds for all runs, one after another, without the engine."""
+    start = time.perf_counter()
+    for spec in specs:
+        execute(spec)
+    return time.perf_counter() - start
+
+
+def engine(specs: list[Spec], workers: int) -> tuple[float, float]:
+    """Seconds until the first run has begun, and from then on until all are in the store."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        begun = 0.0
+        for event in run_all(specs, Path(folder) / "runs.db", workers):
+            begun = begun or time.perf_counter() - event.seconds
+        return begun - start, time.perf_counter() - begun
+
+
+def main() -> None:
+    options = Options.parse(__doc__)
+    torch.set_num_threads(1)
+    epochs = {"recipe": {"epochs": 5 if options.quick else 25}}
+    specs = [Spec.of("colored-digits", "irmv1", "short", seed, epochs) for seed in range(4)]  # of one length
+    execute(specs[0])  # what is imported and allocated once is not measured
+    alone, starts, one, two = [], [], [], []
+    for _ in range(1 if options.quick else 3):
+        alone.append(plain(specs))
+        for workers, times in ((1, one), (2, two)):
+            start, rest = engine(specs, workers)
+            starts.append(start)
+            times.append(rest)
+    overhead = median(e / p - 1 for e, p in zip(one, alone, strict=True))
+    gain = median(a / b for a, b in zip(one, two, strict=True))
+    rows = [
+        {"what": "a run without the engine, s", "value": median(alone) / len(specs)},
+        {"what": "the engine adds to a run, %", "value": 100 * overhead},
+        {"what": "starting a worker, s", "value": median(starts)},
+        {"what": "two workers against one, times", "value": gain},
+    ]
+    note = "Aims: less than 3 % added to runs of ten seconds; two workers at least 1.8 times."
+    show("The local engine", rows, note, options)
+
+
+if __name__ == "__main__":
+    main()
