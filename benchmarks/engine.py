@@ -42,7 +42,10 @@ def main() -> None:
     epochs = {"recipe": {"epochs": 5 if options.quick else 25}}
     specs = [Spec.of("colored-digits", "irmv1", "short", seed, epochs) for seed in range(4)]  # of one length
     execute(specs[0])  # what is imported and allocated once is not measured
-    alone, starts, one, two = [], [], [], []
+    alone: list[float] = []
+    starts: list[float] = []
+    one: list[float] = []
+    two: list[float] = []
     for _ in range(1 if options.quick else 3):
         alone.append(plain(specs))
         for workers, times in ((1, one), (2, two)):
