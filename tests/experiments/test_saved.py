@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from invariance.evaluation import evaluate, outputs
 from invariance.experiments.run import Executed, execute
 from invariance.experiments.saved import MANIFEST, WEIGHTS, claim, load, save
 from invariance.experiments.spec import Spec
+from invariance.models.mlp import MLP
 from invariance.objectives import METHODS
 
 VARIANTS = {name: {} for name in METHODS.classes} | {
@@ -107,6 +109,20 @@ def test_a_folder_is_made_with_those_above_it_when_there_is_something_to_save(tm
     assert not (tmp_path / "a").exists()
     save(train(), folder)
     assert load(folder)[0].status
+
+
+def test_a_full_disk_is_one_line_and_the_run_that_was_there_stays(small_disk):
+    folder = small_disk / "run"
+    first = train()
+    save(first, folder)
+    (small_disk / "ballast").write_bytes(b"x" * 280_000)
+    wide = execute(replace(first.run.spec, model=MLP(width=100)))
+    with pytest.raises(InvarianceError) as caught:
+        save(wide, folder)
+    assert "No space left" in one_line(caught)
+    assert str(folder) in one_line(caught)
+    assert load(folder)[0] == first.run
+    assert {path.name for path in folder.iterdir()} == {WEIGHTS, MANIFEST}
 
 
 # Damage

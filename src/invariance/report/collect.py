@@ -76,15 +76,21 @@ def collect(store: Store, wish: Wish) -> Page:
 
 
 def _shown(store: Store, wish: Wish, there: set[str]) -> Iterator[Shown]:
-    """A study without runs is shown if it needs none, after all others, or if it was asked for."""
+    """A study without runs is shown if it needs none, after all others, or if it was asked for.
+
+    Among studies that have some, one that can have none yet is shown too: it says what it waits for.
+    """
     if wish.scale is not None and wish.scale not in SCALES:
         raise UnknownName.of("scale", wish.scale, SCALES)
     scales = [wish.scale] if wish.scale else list(SCALES)[::-1]
-    wanted = [STUDIES[name]() for name in wish.names]
-    for study in wanted or sorted((cls() for cls in STUDIES.classes.values()), key=lambda s: not s.arms(scales[0])):
-        found = next((scale for scale in scales if _has_runs(study, scale, there)), None)
-        if found or wish.names or not study.arms(scales[0]):
-            yield Shown(study, results(study, found or scales[0], store, wish.selection))
+    studies = [STUDIES[name]() for name in wish.names] or [cls() for cls in STUDIES.classes.values()]
+    found = [next((s for s in scales if _has_runs(study, s, there)), None) for study in studies]
+    order = sorted(zip(studies, found, strict=True), key=lambda pair: not wish.names and not pair[0].arms(scales[0]))
+    for study, scale in order:
+        arms = study.arms(scales[0])
+        waits = any(found) and all(arm.waits for arm in arms)
+        if scale or wish.names or not arms or waits:
+            yield Shown(study, results(study, scale or scales[0], store, wish.selection))
 
 
 def _has_runs(study: Study, scale: str, there: set[str]) -> bool:
