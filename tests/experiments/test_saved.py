@@ -115,8 +115,7 @@ def test_a_full_disk_is_one_line_and_the_run_that_was_there_stays(small_disk):
     folder = small_disk / "run"
     first = train()
     save(first, folder)
-    (small_disk / "ballast").write_bytes(b"x" * 280_000)
-    wide = execute(replace(first.run.spec, model=MLP(width=100)))
+    wide = execute(replace(first.run.spec, model=MLP(width=300)))
     with pytest.raises(InvarianceError) as caught:
         save(wide, folder)
     assert "No space left" in one_line(caught)
