@@ -9,7 +9,7 @@ demo: .venv/report
 	$(BIN)/invariance compare
 
 test: .venv/dev lint
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2
 
 lint: .venv/dev
 	$(BIN)/ruff check .
