@@ -160,7 +160,8 @@ class Training:
             self.optimisers = self._fresh_optimisers()
         with torch.random.fork_rng(devices=[]):
             noise = generator(self.seed, "noise", self.step)
-            torch.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())  # inside a user's module
+            # for dropout inside a user's module; torch.manual_seed also looks for other devices, which takes longer
+            torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())
             self.model.train()
             for move in self.objective.moves(self.model, batch, clock, noise):
                 self._make(move, clock)

@@ -195,4 +195,5 @@ class Driver:
         if not spec:
             return None
         self.store.add(Run(spec, "failed", (), 0.0, reason))
-        return Event("done", spec, status="failed", reason=reason)
+        (kept,) = self.store.summaries(key=spec.key)  # a result, if it was written before the worker was killed
+        return Event("done", spec, seconds=kept.seconds, status=kept.status, reason=kept.reason)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 
 from invariance.errors import StoreError
 from invariance.experiments.run import HISTORY, Partial
@@ -20,9 +20,10 @@ def save(partial: Partial, path: Path) -> None:
     part = path.with_suffix(PART)
     try:
         state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
-        save_file(state, part, {"history": history, "seconds": repr(partial.seconds)})
+        # by its own name: what save_file leaves when it is killed has one at random, and is never cleared away
+        part.write_bytes(serialised(state, {"history": history, "seconds": repr(partial.seconds)}))
         part.replace(path)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         raise StoreError(
             f"cannot keep a run half-way in {path.parent} ({error}); finished runs are safe. Free some space and give "
             "the same command again"

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from invariance.core import Benchmark, generator
-from invariance.errors import BadValue, DataError, InvarianceError
+from invariance.errors import BadValue, DataError, InvarianceError, StoreError
 from invariance.experiments.manifest import manifest
 from invariance.experiments.run import Executed, Run, fresh_model, load_benchmark
 from invariance.models.base import Model
@@ -34,11 +35,19 @@ def save(executed: Executed, folder: Path) -> None:
         "versions": manifest()["versions"],
     }
     tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / f"{WEIGHTS}.part")
-    (folder / f"{MANIFEST}.part").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    for name in (WEIGHTS, MANIFEST):
-        (folder / f"{name}.part").replace(folder / name)
+    parts = {name: folder / f"{name}.part" for name in (WEIGHTS, MANIFEST)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, parts[WEIGHTS])
+        parts[MANIFEST].write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        for name, part in parts.items():
+            part.replace(folder / name)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"cannot save to {folder} ({error}); free some space, or choose another folder") from None
+    finally:
+        for part in parts.values():
+            with suppress(OSError):
+                part.unlink()
 
 
 def load(folder: Path) -> tuple[Run, Model, Benchmark]:
