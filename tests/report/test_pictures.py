@@ -37,8 +37,13 @@ def test_nothing_is_drawn_without_an_error(tmp_path):
     empty = Figure("f", "", "", (Lines("", "x", "y", ()), Boxes("", "y", {"a": ()})))
     draw(empty, tmp_path / "f.png", "png")
     draw(Table("t", "", "", "method", (), ()), tmp_path / "t.png", "png")
+    for name in ("f.png", "t.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert min(picture.size) > 0
 
 
 def test_a_flat_surface_is_drawn(tmp_path):
     flat = Surface("", "x", "y", "z", (0.0, 1.0), (0.0, 1.0), ((1.0, 1.0), (1.0, 1.0)))
     draw(Figure("f", "", "", (flat,)), tmp_path / "f.png", "png")
+    with Image.open(tmp_path / "f.png") as picture:
+        assert min(picture.size) > 100

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from invariance.cli import compare, data, evaluate, listing, report, reproduce, run, runs, train
+from invariance.cli.follow import INTERRUPTED
 from invariance.errors import InvarianceError
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     no_args_is_help=True,

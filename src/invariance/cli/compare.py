@@ -9,6 +9,7 @@ from invariance.cli.follow import STORE, StorePath, Workers, carry_out
 from invariance.cli.options import Changes, Json, RecipeName, out, print_json, writable
 
 if TYPE_CHECKING:
+    from invariance.artefacts import Figure
     from invariance.experiments.comparison import Comparison, Row
 
 
@@ -94,7 +95,7 @@ def _show(rows: "list[Row]") -> None:
     from rich import box
     from rich.table import Table
 
-    from invariance.report.curves import sparkline
+    from invariance.report.sparkline import sparkline
     from invariance.selection import label
 
     spec = rows[0].spec
@@ -159,15 +160,23 @@ def _notes(rows: "list[Row]") -> list[str]:
 
 
 def _draw(rows: "list[Row]", path: Path, *, quiet: bool) -> None:
-    from invariance.report.curves import draw
-
-    spec = rows[0].spec
-    curves = {row.spec.objective.title: row.curve() for row in rows if row.chosen}
     try:
-        draw(curves, f"{spec.data.title}, recipe {spec.recipe_name}, {_seeds(rows[0])}", path)
+        from invariance.report.pictures import draw
     except ModuleNotFoundError:
         note = "no picture: it needs matplotlib (pip install 'invariance[report]')"
     else:
+        draw(_figure(rows), path, path.suffix.lower().removeprefix("."))
         note = f"curves: {path}"
     if not quiet:
         out().print(note, highlight=False)
+
+
+def _figure(rows: "list[Row]") -> "Figure":
+    from invariance.artefacts import Figure
+    from invariance.report.drawings import spectrum
+    from invariance.report.settings import Setting
+
+    spec = rows[0].spec
+    panel = spectrum(Setting(spec.data.title, "", {row.spec.objective.title: row for row in rows}))
+    title = f"{spec.data.title}, recipe {spec.recipe_name}, {_seeds(rows[0])}"
+    return Figure("compare", title, "", (panel,) if panel else ())

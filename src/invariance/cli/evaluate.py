@@ -53,7 +53,7 @@ def show(run: "Run", scores: "Scores") -> None:
     """A table of the scores of one model."""
     from rich.table import Table
 
-    from invariance.report.curves import sparkline
+    from invariance.report.sparkline import sparkline
 
     spec = run.spec
     table = Table(title=f"{spec.objective.title} on {spec.data.title}, seed {spec.seed}", show_header=False)

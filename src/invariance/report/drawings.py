@@ -30,7 +30,7 @@ def spectra(settings: Sequence[Setting], selection: str) -> tuple[tuple[Figure, 
     """Accuracy over environments, a figure a data set with a panel a setting; and what was left out."""
     figures, left_out = [], 0
     for data in dict.fromkeys(setting.data for setting in settings):
-        panels = [panel for s in settings if s.data == data and (panel := _spectrum(s))]
+        panels = [panel for s in settings if s.data == data and (panel := spectrum(s))]
         left_out += len(panels[MOST_PANELS:])
         about = "Mean over the seeds that finished, with a band of one standard deviation."
         if any(not panel.places for panel in panels):
@@ -41,7 +41,8 @@ def spectra(settings: Sequence[Setting], selection: str) -> tuple[tuple[Figure, 
     return _distinct(figures), f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
 
 
-def _spectrum(setting: Setting) -> Lines | None:
+def spectrum(setting: Setting) -> Lines | None:
+    """Accuracy of every method over the environments, or None where nothing finished."""
     found = {name: curve for name, row in setting.rows.items() if (curve := row.curve())}
     if not found:
         return None
@@ -49,7 +50,7 @@ def _spectrum(setting: Setting) -> Lines | None:
     places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
     curves = tuple(_over_environments(name, curve, places) for name, curve in found.items())
     percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
-    axis = "environment" if places else "β"
+    axis = "environment" if places else "β, how often the spurious cue contradicts the label"
     return Lines(setting.how, axis, "accuracy, %", curves, span=(0, 100) if percent else None, places=places)
 
 

@@ -5,8 +5,8 @@ from itertools import cycle, product
 from typing import Literal, NamedTuple
 
 from invariance.artefacts import Artefact, Boxes, Figure, Lines
-from invariance.report.curves import COLOURS
 
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee7733", "#009988", "#cc3311")
 INK = "ink"
 """The colour of text: black on white paper, white on black."""
 

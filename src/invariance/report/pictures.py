@@ -25,14 +25,14 @@ STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "
 
 
 def draw(artefact: Artefact, path: Path, how: str, colours: Palette | None = None, *, titled: bool = True) -> None:
-    """Draw an artefact into a file as png, svg or pdf. Where it gets a caption it needs no title."""
+    """Draw an artefact into a file as png, jpg, svg or pdf. Where it gets a caption it needs no title."""
     with warnings.catch_warnings(), mpl.rc_context(STYLE):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font does not have
         if isinstance(artefact, Table):
             canvas = draw_table(artefact)
         else:
             canvas = _figure(artefact, palette([artefact]) if colours is None else colours, artefact.title * titled)
-        when = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[how]
+        when = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(how)
         canvas.savefig(path, format=how, dpi=150, metadata=when, bbox_inches="tight", facecolor="white")
 
 

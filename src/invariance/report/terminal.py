@@ -10,9 +10,9 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from invariance.artefacts import Artefact, Curve, Lines, Table
-from invariance.report.curves import sparkline
 from invariance.report.formats import clean, plain
 from invariance.report.sheets import Row, Sheet, sheets
+from invariance.report.sparkline import sparkline
 
 NARROW = 4
 """Columns with printed numbers, or twice as many without, that still fit beside each other."""
