@@ -128,12 +128,16 @@ class Benchmark:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another."""
+    """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
+
+    ``offset`` [n, K] is added to outputs before they meet the targets: what is known about a row already.
+    """
 
     x: Tensor
     y: Tensor
     counts: tuple[int, ...]
     family: Family
+    offset: Tensor | None = None
 
     @classmethod
     def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
@@ -169,12 +173,14 @@ class Batch:
 
     def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
         """A smaller batch; ``rows`` are sorted by environment."""
-        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family)
+        offset = None if self.offset is None else self.offset.index_select(0, rows)
+        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family, offset)
 
     def only(self, e: int) -> "Batch":
         """The rows of environment ``e``."""
         rows = self.rows(e)
-        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family)
+        offset = None if self.offset is None else self.offset[rows]
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, offset)
 
     def rows(self, e: int) -> slice:
         """Where environment ``e`` lies."""
@@ -204,12 +210,15 @@ class Batch:
 
     def loss(self, f: Tensor) -> Tensor:
         """Loss of each row, [n]."""
-        return self.family.loss(f, self.y)
+        return self.family.loss(self._whole(f), self.y)
 
     def residual(self, f: Tensor) -> Tensor:
         """r = mean(f) − y of each row, [n, K]."""
-        return self.family.residual(f, self.y)
+        return self.family.residual(self._whole(f), self.y)
 
     def risks(self, f: Tensor) -> Tensor:
         """R^e, the mean loss in each environment, [E]."""
         return self.mean(self.loss(f))
+
+    def _whole(self, f: Tensor) -> Tensor:
+        return f if self.offset is None else f + self.offset

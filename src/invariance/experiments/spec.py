@@ -67,7 +67,9 @@ class Spec:
         if unknown := changes.keys() - set(SECTIONS):
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
-        objective = METHODS.create(method, changes.get("objective"))
+        profiles = METHODS[method].profiles
+        ours = {name: value for part in recipe_name.split("+") for name, value in profiles.get(part, {}).items()}
+        objective = METHODS.create(method, {**ours, **changes.get("objective", {})})
         model_changes = changes.get("model", {})
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})

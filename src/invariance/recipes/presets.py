@@ -32,6 +32,19 @@ PRESETS: dict[str, Preset] = {
         "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
     ),
     "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
+    "default": Preset(
+        "ours: first what tells environments apart, then the rest, with inputs partly hidden and a falling rate",
+        {
+            "batch_size": 1024,
+            "epochs": 10,
+            "lr": 1e-3,
+            "l2_scale": 0.1,
+            "warmup": 0.0,
+            "schedule": "decay",
+            "explain": 2,
+            "dropout": 0.2,
+        },
+    ),
     "short": Preset(
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
         {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"},

@@ -42,6 +42,12 @@ SCALES: dict[str, Scale] = {
         {"full-batch": "short-full", "small-batch": "short"},
         {},
     ),
+    "ours": Scale(
+        "our default recipe in place of small batches",
+        10,
+        {"full-batch": "short-full", "small-batch": "default"},
+        {},
+    ),
     "full": Scale("the paper's protocol", 10, {}, {}),
 }
 
