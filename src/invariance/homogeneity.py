@@ -10,9 +10,12 @@ def alike(values: Tensor, batch: Batch) -> float:
     """The probability that equal environments differ by chance as much as these do in the means of ``values`` [n, q].
 
     Wald's test: n_e (m_e − m)ᵀ S⁻¹ (m_e − m), added over environments, is χ² with (E − 1)·q degrees of freedom, where
-    S is the covariance within environments. A single environment, or values that are all the same, are alike.
+    S is the covariance within environments. A single environment, or values that are all the same, are alike; values
+    that are not finite are not.
     """
     values = values.double()
+    if not values.isfinite().all():
+        return 0.0
     means = batch.mean(values)  # [E, q]
     within = values - means[batch.environment]
     covariance = within.T @ within / len(values)
