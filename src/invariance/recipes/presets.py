@@ -56,6 +56,19 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+ALIASES = {"paper": "small-batch"}
+"""Other names: the paper's profile is its proposal, with methods as it has them."""
+
+
+def parts(name: str) -> list[str]:
+    """The recipes that ``name`` joins by ``+``, by their own names."""
+    found = [ALIASES.get(part, part) for part in name.split("+")]
+    for part in found:
+        if part not in PRESETS:
+            raise UnknownName.of("recipe", part, [*PRESETS, *ALIASES])
+    return found
+
+
 def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe called ``name``, or several joined by ``+``, later ones winning.
 
@@ -63,9 +76,7 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
     ``changes`` win over all.
     """
     fields: dict[str, Any] = {}
-    for part in dict.fromkeys(["full-batch", *name.split("+")]):
-        if part not in PRESETS:
-            raise UnknownName.of("recipe", part, PRESETS)
+    for part in dict.fromkeys(["full-batch", *parts(name)]):
         fields |= PRESETS[part].changes
         for prefers in preferences:
             fields |= prefers.get(part, {})
