@@ -95,7 +95,7 @@ def check(name: str, data: Sequence[Environment]) -> float:
     batch = Batch.of([Environment(e.name, e.x[:512], e.y[:512]) for e in data], training.data.family)
     ours = gradients(training, batch)
     moving = training.model.features if name == "bloc-irm" else training.model
-    parts = [(batch.x[batch.rows(e)], batch.y[batch.rows(e)]) for e in range(len(data))]
+    parts = [(floats(batch.x[batch.rows(e)]), batch.y[batch.rows(e)]) for e in range(len(data))]
     value = straightforward.total(evaluate, training.model, parts, weights(objective, clock_of(training)), moving)
     return difference(ours, torch.autograd.grad(value, list(moving.parameters())))
 

@@ -32,6 +32,7 @@ from .families import Gaussian as Gaussian
 from .models.base import Model as Model
 from .models.linear import Linear as Linear
 from .models.mlp import MLP as MLP
+from .models.resnet import ResNet as ResNet
 from .objectives.base import Move as Move
 from .objectives.base import Objective as Objective
 from .objectives.base import Penalised as Penalised
@@ -46,6 +47,8 @@ from .objectives.irmv0 import IRMv0 as IRMv0
 from .objectives.irmv1 import IRMv1 as IRMv1
 from .objectives.rex import REx as REx
 from .objectives.sparse_irm import SparseIRM as SparseIRM
+from .pixels import Pixels as Pixels
+from .recipes.augment import Augment as Augment
 from .recipes.gradient import SAM as SAM
 from .recipes.gradient import Plain as Plain
 from .recipes.presets import recipe as recipe

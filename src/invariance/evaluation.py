@@ -21,6 +21,7 @@ from invariance.core import Benchmark, Environment, Mechanism
 from invariance.errors import BadValue
 from invariance.families import Bernoulli, Family
 from invariance.models.base import Model
+from invariance.pixels import Inputs
 
 Interval = tuple[float, float]
 
@@ -54,7 +55,7 @@ class Scores:
 
 
 @torch.no_grad()
-def outputs(model: Model, x: Tensor, rows: int = 1024) -> Tensor:
+def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()

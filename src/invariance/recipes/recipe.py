@@ -5,6 +5,7 @@ from typing import Annotated, final
 from pydantic import BeforeValidator, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 
+from invariance.recipes.augment import Augment
 from invariance.recipes.gradient import AnyGradient, Plain
 from invariance.recipes.step import Adam, AnyStep
 from invariance.schedules import AnySchedule, Constant
@@ -24,7 +25,7 @@ class Recipe:
     ``batch_size`` counts all environments together, equal shares of each; None is everything at once. The learning
     rate is ``lr`` · ``lr_scale`` · ``schedule``. ``warmup`` is the share of the updates before the penalty sets in,
     ``reset`` starts a fresh optimiser there. ``average`` is the share of the run, at its end, over which weights are
-    averaged.
+    averaged. ``augment`` mirrors and shifts images anew in every update.
     """
 
     batch_size: PositiveInt | None = None
@@ -37,3 +38,4 @@ class Recipe:
     step: Annotated[AnyStep, BeforeValidator(_named)] = Field(default_factory=Adam)
     reset: bool = False
     average: Share = 0.0
+    augment: Augment | None = None
