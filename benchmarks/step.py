@@ -30,6 +30,7 @@ from invariance.core import Batch, Environment, generator
 from invariance.objectives.base import Annealed, Objective
 from invariance.objectives.birm import BIRM
 from invariance.objectives.erm import ERM
+from invariance.pixels import floats
 from invariance.schedules import Clock
 from invariance.training import Training
 

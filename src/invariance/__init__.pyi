@@ -5,10 +5,14 @@ from .core import Benchmark as Benchmark
 from .core import Environment as Environment
 from .core import Mechanism as Mechanism
 from .core import generator as generator
+from .data.celeba import CelebA as CelebA
 from .data.colored_digits import ColoredDigits as ColoredDigits
 from .data.colored_fmnist import ColoredFMNIST as ColoredFMNIST
 from .data.colored_mnist import ColoredMNIST as ColoredMNIST
+from .data.folder import Folder as Folder
+from .data.pacs import PACS as PACS
 from .data.two_bit import TwoBit as TwoBit
+from .data.vlcs import VLCS as VLCS
 from .errors import BadValue as BadValue
 from .errors import DataError as DataError
 from .errors import Diverged as Diverged

@@ -40,6 +40,8 @@ RESNET: Preferences = {
 }
 """What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and a short recipe for a processor."""
 
+Scales = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Changed fields by section of a run, by the name of a study's scale."""
 Betas = Annotated[tuple[Share, ...], Field(min_length=1)]
 
 
@@ -58,8 +60,8 @@ class DataSet(ABC):
     """The model the literature uses on it."""
     preferences: ClassVar[Preferences] = {}
     """What this data set needs changed in a recipe, by the recipe's name; wins over what a method prefers."""
-    scales: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
-    """What a study changes here at a smaller scale: fields by section, by the scale's name."""
+    scales: ClassVar[Scales] = {}
+    """What a study changes here at a smaller scale."""
 
     def size(self) -> Size:
         """How large it is; by loading it, unless a data set knows better."""

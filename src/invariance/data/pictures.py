@@ -1,37 +1,77 @@
 """Image files: which there are, what decides them, and how one is read."""
 
 import hashlib
-from collections.abc import Sequence
-from functools import partial
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from invariance.data.cache import Broken, Cached, Picture, cached
+from invariance.errors import DataError
 
-ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp"})
+
+@dataclass(frozen=True)
+class Files:
+    """Files below ``root``: their names, sizes, and the times of their last change."""
+
+    root: Path
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    changed: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What changes when files do, wherever they lie: a hash of their names and sizes."""
+        return hashlib.blake2b(repr((self.names, self.sizes)).encode(), digest_size=16).hexdigest()
+
+    def take(self, rows: Iterable[int]) -> "Files":
+        """Some of them."""
+        every = [(self.names[i], self.sizes[i], self.changed[i]) for i in rows]
+        return Files(self.root, *_columns(every))
 
 
-def read(path: Path, pixels: int) -> Picture:
-    """A file's image, its middle square resized to ``pixels`` a side, [3, pixels, pixels]."""
+def listed(root: Path, folders: Sequence[str]) -> Files:
+    """Every file in some folders below ``root``, sorted; hidden ones do not count."""
+    try:
+        return _listed(root, tuple(folders), tuple((root / name).stat().st_mtime_ns for name in folders))
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+@cache
+def _listed(root: Path, folders: tuple[str, ...], changed: tuple[int, ...]) -> Files:
+    found = []
+    for folder in folders:
+        for entry in os.scandir(root / folder):
+            if not entry.name.startswith(".") and entry.is_file():
+                stat = entry.stat()
+                found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_mtime_ns))
+    return Files(root, *_columns(sorted(found)))
+
+
+def _columns(rows: list[tuple[str, int, int]]) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
+    names, sizes, times = zip(*rows, strict=True) if rows else ((), (), ())
+    return names, sizes, times
+
+
+def pictures(files: Files, image_size: int, *, title: str, broken: Broken = "refuse") -> Cached:
+    """The images in files, from their cache."""
+    paths = [files.root / name for name in files.names]
+    key = f"{files.fingerprint} {files.changed}"
+    shape = (3, image_size, image_size)
+    return cached(paths, shape, partial(read, image_size=image_size), title=title, key=key, broken=broken)
+
+
+def read(path: Path, image_size: int) -> Picture:
+    """A file's image, its middle square resized, [3, image_size, image_size]."""
     with Image.open(path) as image:
-        image.draft("RGB", (2 * pixels, 2 * pixels))  # a large JPEG is decoded at a fraction of its size
-        square = ImageOps.fit(image.convert("RGB"), (pixels, pixels), Image.Resampling.BILINEAR)
+        image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
+        square = ImageOps.fit(image.convert("RGB"), (image_size, image_size), Image.Resampling.BILINEAR)
     return np.asarray(square).transpose(2, 0, 1)
-
-
-def fingerprint(root: Path, names: Sequence[str]) -> str:
-    """What changes when files do: a hash of their names and sizes."""
-    found = hashlib.blake2b(digest_size=16)
-    for name in names:
-        found.update(f"{name}\0{(root / name).stat().st_size}\0".encode())
-    return found.hexdigest()
-
-
-def pictures(root: Path, names: Sequence[str], pixels: int, *, title: str, broken: Broken = "refuse") -> Cached:
-    """The images in files below ``root``, from their cache."""
-    changed = max((int((root / name).stat().st_mtime_ns) for name in names), default=0)
-    paths = [root / name for name in names]
-    key = f"{fingerprint(root, names)} {changed}"
-    return cached(paths, (3, pixels, pixels), partial(read, pixels=pixels), title=title, key=key, broken=broken)

@@ -7,6 +7,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from invariance.core import Environment
+from invariance.pixels import floats
 
 CELL, GAP, MARGIN = 48, 4, 90
 RED, GREEN, ORANGE, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.6, 0.0), (0.0, 0.6, 1.0)
@@ -15,20 +16,21 @@ INKS = {2: (RED, GREEN), 4: (RED, ORANGE, GREEN, BLUE)}
 
 
 def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Image.Image:
-    """A row of samples for each environment, those of label 0 left of those of label 1."""
+    """A row of samples for each environment, one label after another."""
     height = len(environments) * (CELL + GAP) + GAP + 20
     sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "#e4e4e4")
     pen = ImageDraw.Draw(sheet)
-    half = columns // 2
-    for column, text in ((0, "y = 0"), (half, "y = 1")):
-        pen.text((MARGIN + column * (CELL + GAP), 4), text, fill="black")
+    labels = sorted({label for environment in environments for label in environment.y.unique().tolist()})
+    each = max(1, columns // len(labels))
+    for place, label in enumerate(labels):
+        pen.text((MARGIN + place * each * (CELL + GAP), 4), f"y = {label:g}", fill="black")
     for row, environment in enumerate(environments):
         top = 20 + row * (CELL + GAP)
         pen.text((8, top + CELL // 2 - 6), environment.name.replace("β=", "beta "), fill="black")
-        for label in (0, 1):
-            shown = environment.x[environment.y == label][:half]
+        for place, label in enumerate(labels):
+            shown = floats(environment.x[environment.y == label][:each])
             for column, x in enumerate(shown):
-                left = MARGIN + (label * half + column) * (CELL + GAP)
+                left = MARGIN + (place * each + column) * (CELL + GAP)
                 sheet.paste(_picture(x), (left, top))
     return sheet
 

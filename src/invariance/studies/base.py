@@ -88,12 +88,16 @@ def arm(
     """
     if data.lower() not in DATA.classes:
         return Arm(method, data, setting, None, f"waits for {data}: not in this version yet", x)
+    state = DATA.create(data).state()
+    if state and state.here == "missing":
+        return Arm(method, data, setting, None, f"waits for {data}: {state.about}", x)
     how = SCALES[scale]
     name, objective = NAMES.get(method, (method.lower(), {}))
     known = {field.name for field in fields(DATA[data])}
     smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
     merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
-    for section, values in (*{**how.changes, "data": smaller}.items(), *(changes or {}).items()):
+    own = DATA[data].scales.get(scale, {})
+    for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
         merged.setdefault(section, {}).update(values)
     recipe = "+".join(how.recipes.get(part, part) for part in recipe.split("+"))
     return Arm(method, data, setting, Spec.of(data.lower(), name, recipe, 0, merged), "", x)
