@@ -1,8 +1,13 @@
+import hashlib
+import tarfile
+
 import numpy as np
 import pytest
 import torch
 
+from invariance.data import cifar
 from invariance.data.cifar import NAMES, RECORD, batches, located, read
+from invariance.data.files import File
 from invariance.errors import DataError
 
 
@@ -45,7 +50,7 @@ def test_labels_beyond_nine_are_refused(tmp_path):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match="gone.bin cannot be read"):
+    with pytest.raises(DataError, match=r"gone\.bin cannot be read"):
         read([tmp_path / "gone.bin"])
 
 
@@ -58,11 +63,6 @@ def test_a_folder_without_a_test_file_is_refused(tmp_path, monkeypatch):
 
 
 def test_the_archive_is_unpacked_once_into_the_cache(tmp_path, monkeypatch):
-    import tarfile
-
-    from invariance.data import cifar
-    from invariance.data.files import File
-
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path / "nothing"))
     monkeypatch.setenv("INVARIANCE_CACHE", str(tmp_path / "cache"))
     (inside := tmp_path / "cifar-10-batches-bin").mkdir()
@@ -71,8 +71,6 @@ def test_the_archive_is_unpacked_once_into_the_cache(tmp_path, monkeypatch):
         (inside / name).write_bytes(record(3, 1))
     with tarfile.open(cache / "small.tar.gz", "w:gz") as packed:
         packed.add(inside, inside.name)
-    import hashlib
-
     sha256 = hashlib.sha256((cache / "small.tar.gz").read_bytes()).hexdigest()
     monkeypatch.setattr(cifar, "ARCHIVE", File("small.tar.gz", sha256))
     assert located() is None

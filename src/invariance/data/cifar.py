@@ -16,6 +16,7 @@ from invariance.errors import DataError
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SHAPE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32
+ALL = 60_000
 FOLDER = "cifar-10-batches-bin"
 ARCHIVE = File(
     "cifar-10-binary.tar.gz",
@@ -90,4 +91,3 @@ def _records(path: Path) -> Records:
             f"unpack {ARCHIVE.name} again"
         )
     return Records(records[:, 1:].reshape(-1, *SHAPE), classes)
-

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from invariance.core import Mechanism, generator
-from invariance.data.base import Size
-from invariance.data.cifar import ARCHIVE, NAMES, batches, located, read
+from invariance.data.base import RESNET, Scales, Size, State
+from invariance.data.cifar import ALL, ARCHIVE, NAMES, RECORD, batches, located, read
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.digest import digest
 from invariance.data.files import File
@@ -21,6 +21,7 @@ from invariance.data.idx import read as read_idx
 from invariance.data.two_looks import Parts, TwoLooks, dealt
 from invariance.errors import DataError
 from invariance.models.resnet import ResNet
+from invariance.recipes.presets import Preferences
 from invariance.values import STRICT
 
 Name = Literal["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
@@ -71,7 +72,13 @@ class CIFARMNIST(TwoLooks):
         "paired by Lin et al., Bayesian invariant risk minimization, CVPR 2022"
     )
     licence: ClassVar[str] = "free for research by common practice"
+    source: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/cifar.html"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
+    preferences: ClassVar[Preferences] = RESNET
+    scales: ClassVar[Scales] = {
+        "smoke": {"data": {"images": 100}, "model": {"width": 4}},
+        "quick": {"data": {"images": 5000}, "model": {"width": 16}},
+    }
     files: ClassVar[tuple[File, ...]] = ColoredMNIST.files
 
     classes: Annotated[tuple[Name, Name], AfterValidator(_different)] = ("airplane", "bird")
@@ -80,8 +87,22 @@ class CIFARMNIST(TwoLooks):
     def size(self) -> Size:
         return Size(self.images - self.images // VALIDATION, (3, 64, 32))
 
+    def state(self) -> State:
+        try:
+            found = located()
+        except DataError as error:
+            return State("missing", str(error))
+        if found is None:
+            return State("missing", f"{ARCHIVE.name} is fetched when it is needed")
+        here = sum(path.stat().st_size for part in found for path in part) // RECORD
+        about = f"{found.train[0].parent}: {here} of {ALL} images"
+        return State("complete" if here >= ALL else "partial", about)
+
     def fingerprint(self) -> str:
-        found = located()
+        try:
+            found = located()
+        except DataError:
+            return "missing"
         photographs = digest((*found.train, *found.test)) if found else ARCHIVE.sha256
         return hashlib.sha256((super().fingerprint() + photographs).encode()).hexdigest()
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,20 +38,20 @@ class Object(NamedTuple):
 def objects(annotations: Path, names: tuple[str, ...], min_area: float) -> list[Object]:
     """The largest object of the named classes in every image, if it covers ``min_area`` pixels or more.
 
-    Crowds, annotated as one, do not count. An annotation that tells which physical ``object`` it shows (ETH-80) puts all
-    images of it into one group; elsewhere an image is a group of its own. The list is kept in the cache, since COCO's
-    annotations take a while to read.
+    Crowds, annotated as one, do not count. An annotation that tells which physical ``object`` it shows (ETH-80) puts
+    all images of it into one group; elsewhere an image is a group of its own. The list is kept in the cache, since
+    COCO's annotations take a while to read.
     """
     place = cache_folder() / "images" / f"objects-{_name(annotations, names, min_area)}.json"
     try:
         return [Object(*entry) for entry in json.loads(place.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):  # not there yet, or not whole
         found = _objects(annotations, names, min_area)
+    part = place.with_name(f"{place.stem}-{os.getpid()}.part")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=place.parent, suffix=".part", delete=False, encoding="utf-8") as file:
-            json.dump(found, file)
-        os.replace(file.name, place)
+        part.write_text(json.dumps(found), encoding="utf-8")
+        part.replace(place)
     except OSError as error:
         raise DataError(
             f"cannot write {place} ({error.strerror}); free some space there, or set INVARIANCE_CACHE to another folder"
@@ -96,7 +95,7 @@ def _objects(annotations: Path, names: tuple[str, ...], min_area: float) -> list
 
 
 def pasted(item: Object, folder: Path, backgrounds: Sequence[Sequence[int]], pixels: int) -> Picture:
-    """An object's image with every background in turn in place of what surrounds it, resized; [k, 3, pixels, pixels]."""
+    """An object's image, each of k backgrounds in place of what surrounds it, resized; [k, 3, pixels, pixels]."""
     covered = mask(item.segmentation, item.height, item.width)
     with Image.open(folder / item.file) as image:
         if image.size != (item.width, item.height):
@@ -109,14 +108,18 @@ def pasted(item: Object, folder: Path, backgrounds: Sequence[Sequence[int]], pix
 
 def fingerprint(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float) -> str:
     """What changes when an object or the file of its image does: a hash of annotations and the sizes of files."""
-    name = _name(annotations, names, min_area)
-    return _fingerprint(annotations, folder, names, min_area, name, folder.stat().st_mtime_ns)
+    files = [folder / item.file for item in objects(annotations, names, min_area)]
+    sizes = [path.stat().st_size if path.is_file() else None for path in files]
+    decided = json.dumps([_name(annotations, names, min_area), sizes])
+    return hashlib.blake2b(decided.encode(), digest_size=16).hexdigest()
+
+
+def remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float) -> str:
+    """The fingerprint, computed once while no annotation changes and no file comes or goes."""
+    kept = _name(annotations, names, min_area), folder.stat().st_mtime_ns
+    return _remembered(annotations, folder, names, min_area, kept)
 
 
 @cache
-def _fingerprint(
-    annotations: Path, folder: Path, names: tuple[str, ...], min_area: float, name: str, changed: int
-) -> str:
-    files = [folder / item.file for item in objects(annotations, names, min_area)]
-    sizes = [path.stat().st_size if path.is_file() else None for path in files]
-    return hashlib.blake2b(json.dumps([name, sizes]).encode(), digest_size=16).hexdigest()
+def _remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float, kept: object) -> str:
+    return fingerprint(annotations, folder, names, min_area)

@@ -11,14 +11,16 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import Mechanism, generator
-from invariance.data.base import Size
+from invariance.data.base import RESNET, Scales, Size, State
 from invariance.data.cache import Broken, cached
-from invariance.data.coco import Object, fingerprint, objects, pasted
+from invariance.data.coco import Object, fingerprint, objects, pasted, remembered
 from invariance.data.files import folder
+from invariance.data.pictures import listed
 from invariance.data.two_looks import Parts, TwoLooks, dealt
 from invariance.errors import DataError
 from invariance.models.resnet import ResNet
 from invariance.pixels import Pixels
+from invariance.recipes.presets import Preferences
 from invariance.values import STRICT, NonNegative, Share
 
 Light = Annotated[int, Field(ge=0, le=255)]
@@ -28,7 +30,7 @@ Numbers = dict[str, tuple[int, int]]
 
 
 class Source(NamedTuple):
-    """A folder of COCO's layout.
+    """A folder of COCO's layout: where its annotations and images are, and how many of these were published.
 
     ``classes`` are its two super-classes: for each class, how many groups of images train and how many test, at most;
     where there are fewer, they are divided in this proportion.
@@ -36,6 +38,7 @@ class Source(NamedTuple):
 
     annotations: str
     images: str
+    published: int
     classes: tuple[Numbers, Numbers]
     min_area: float
 
@@ -44,6 +47,7 @@ SOURCES = {
     "coco": Source(
         "annotations/instances_train2017.json",
         "train2017",
+        118_287,
         (
             {"truck": (2000, 300), "airplane": (1800, 250), "bus": (2200, 350)},
             {"zebra": (1100, 150), "dog": (1800, 300), "horse": (1500, 225), "cat": (1600, 225)},
@@ -53,6 +57,7 @@ SOURCES = {
     "eth80-coco": Source(
         "annotations/instances.json",
         "images",
+        1_640,
         ({"car": (7, 3)}, {"cow": (7, 3), "dog": (7, 3), "horse": (7, 3)}),
         0,
     ),
@@ -71,28 +76,36 @@ VALIDATION = 0.1
 class ColoredObject(TwoLooks):
     """Objects cut out of photographs and put on a plain background; label: animals against vehicles.
 
-    The background's colour is the spurious bit: ``colours`` holds that of either label, by default grey (vehicles) and
-    green (animals) at three quarters of their light; an oracle sees the objects on black. The largest object of an image
-    takes part if it covers ``min_area`` pixels or more; the whole image is resized to ``image_size`` a side. A tenth of
-    the training images validates. Where one super-class has fewer images than the other, they are gone through again
-    until both have as many, in training, validation and test alike.
+    The background is the spurious bit: ``colours`` holds that of either label, by default grey (vehicles) and green
+    (animals), both at three quarters of their light. An oracle sees the objects on black. Of every image the largest
+    object takes part if it covers ``min_area`` pixels or more, and the whole image is resized to ``image_size``. A
+    tenth of the images for training validates. Where one super-class has fewer images than the other, it is gone
+    through again until both have as many: in training, validation and test alike.
 
-    ``folder`` is COCO itself (Lin et al.: 12,000 images for training, 1,800 for the test), or ETH-80 in COCO's format,
-    ten physical cars, cows, dogs and horses each, of which three are held out for the test with all their images. The
-    ``super_classes`` and ``min_area`` are the folder's own where none are given.
+    ``folder`` is COCO itself (12,000 images train, 1,800 test), or ETH-80 in COCO's format: ten physical cars, cows,
+    dogs and horses each, of which three test, with all their images. The ``super_classes`` and ``min_area`` are the
+    folder's own where none are given.
 
-    Lin et al. score their test against clean classes; here its labels are as noisy as those for training, so that 1 − α
-    is the best there can be.
+    Differs from Lin et al.'s data: an image is used for one class alone; objects are cut out before they are resized,
+    so that nothing around them shines through; and labels are as noisy in the test as in training, so that 1 − α is the
+    best that can be had, where their test has clean ones.
     """
 
     title: ClassVar[str] = "Colored-Object"
     about: ClassVar[str] = "objects cut out of COCO on coloured backgrounds; animals against vehicles"
     citation: ClassVar[str] = (
-        "Lin et al., Microsoft COCO, ECCV 2014; Ahmed et al., Systematic generalisation with group invariant predictions, "
-        "ICLR 2021; as in Lin et al., Bayesian invariant risk minimization, CVPR 2022; ETH-80: Leibe and Schiele, CVPR 2003"
+        "Lin et al., Microsoft COCO, ECCV 2014; Ahmed et al., Systematic generalisation with group invariant "
+        "predictions, ICLR 2021; as in Lin et al., Bayesian invariant risk minimization, CVPR 2022; "
+        "ETH-80: Leibe and Schiele, Analyzing appearance and contour based methods, CVPR 2003"
     )
     licence: ClassVar[str] = "COCO: annotations CC BY 4.0, images by Flickr's terms; ETH-80: not stated"
+    source: ClassVar[str] = "https://cocodataset.org/#download"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
+    preferences: ClassVar[Preferences] = RESNET
+    scales: ClassVar[Scales] = {
+        "smoke": {"data": {"image_size": 16}, "model": {"width": 4}},
+        "quick": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}},
+    }
 
     alpha: Share = 0.05
     folder: Literal["coco", "eth80-coco"] = "coco"
@@ -106,11 +119,20 @@ class ColoredObject(TwoLooks):
     def size(self) -> Size:
         return Size(TRAINING[self.folder], (3, self.image_size, self.image_size))
 
+    def state(self) -> State:
+        try:
+            _, photographs = self._places()
+            here = len(listed(photographs.parent, [photographs.name]))
+        except DataError as error:
+            return State("missing", str(error))
+        every = SOURCES[self.folder].published
+        return State("complete" if here >= every else "partial", f"{photographs}: {here} of {every} images")
+
     def fingerprint(self) -> str:
         try:
-            return fingerprint(*self._places(), *self._wanted())
+            return remembered(*self._places(), *self._wanted())
         except DataError:
-            return "absent"
+            return "missing"
 
     def parts(self, seed: int, oracle: bool) -> Parts:
         annotations, photographs = self._places()
@@ -129,9 +151,7 @@ class ColoredObject(TwoLooks):
         t = torch.tensor([item.name in self._classes()[1] for item in found])
         whole = Mechanism(inputs, t, self.alpha, self.test_betas)
         random = generator(seed, "split")
-        train, validation, test = (
-            self._balanced(rows, t, random) for rows in self._split(found, set(broken), random)
-        )
+        train, validation, test = (self._balanced(rows, t, random) for rows in self._split(found, set(broken), random))
         hands = dealt(t[train], len(self.betas), random)
         return Parts([whole.take(train[hand]) for hand in hands], whole.take(validation), whole.take(test))
 
@@ -166,8 +186,9 @@ class ColoredObject(TwoLooks):
         for name, (train, test) in {**self._classes()[0], **self._classes()[1]}.items():
             each = list(groups.get(name, {}).values())
             order = torch.randperm(len(each), generator=random)[: train + test].tolist()
-            last = len(order) - round(len(order) * test / (train + test))
-            first = last - round(last * VALIDATION)
+            least = min(1, len(order) // 3)  # three groups are one for each purpose
+            last = len(order) - max(least, round(len(order) * test / (train + test)))
+            first = last - max(least, round(last * VALIDATION))
             for part, chosen in zip(parts, (order[:first], order[first:last], order[last:]), strict=True):
                 part.extend(row for i in chosen for row in each[i])
         return [torch.tensor(part, dtype=torch.long) for part in parts]
