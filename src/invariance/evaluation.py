@@ -21,6 +21,7 @@ from invariance.core import Benchmark, Environment, Mechanism
 from invariance.errors import BadValue
 from invariance.families import Bernoulli, Family
 from invariance.models.base import Model
+from invariance.models.recomputed import filled
 from invariance.pixels import Inputs
 
 Interval = tuple[float, float]
@@ -59,7 +60,7 @@ def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()
-    f = torch.cat([model(part) for part in x.split(rows)])
+    f = filled((model(part) for part in x.split(rows)), len(x))
     model.train(was_training)
     return f
 

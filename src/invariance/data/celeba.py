@@ -155,13 +155,15 @@ class CelebA(DataSet):
                 mine, left[t, s] = left[t, s][:count], left[t, s][count:]
                 rows.append(mine)
                 labels.append(torch.full((count,), float(y)))
-            yield Environment(f"β={beta:g}", pixels[torch.cat(rows)], torch.cat(labels))
+            mixed = torch.randperm(sum(cells.values()), generator=random)
+            yield Environment(f"β={beta:g}", pixels[torch.cat(rows)[mixed]], torch.cat(labels)[mixed])
 
     def _mechanism(self, pixels: Pixels, pools: Pools) -> Mechanism:
         """Pairs of faces with the same smile, black and blond."""
         most = max(len(rows) for rows in pools.values())
-        off, on = (torch.cat([pools[t, s][torch.arange(most) % len(pools[t, s])] for t in (0, 1)]) for s in (0, 1))
-        smiling = torch.arange(2 * most) >= most
+        rows = {group: pool[torch.arange(most) % len(pool)] for group, pool in pools.items()}
+        off, on = (torch.stack([rows[0, s], rows[1, s]], 1).flatten() for s in (0, 1))
+        smiling = torch.arange(2 * most) % 2 == 1
         return Mechanism((pixels[off], pixels[on]), smiling, self.alpha, self.test_betas)
 
 

@@ -15,7 +15,7 @@ from invariance.core import Benchmark, Environment, generator
 from invariance.data.base import DataSet, Size, State
 from invariance.data.cache import Broken
 from invariance.data.pictures import Files, listed, pictures
-from invariance.errors import BadValue, DataError, UnknownName
+from invariance.errors import BadValue, DataError, InvarianceError, UnknownName
 from invariance.families import Categorical
 from invariance.pixels import Pixels
 from invariance.values import STRICT, Share
@@ -95,14 +95,14 @@ class Domains(DataSet):
     def fingerprint(self) -> str:
         try:
             return tree(self.root(), self.images).files.fingerprint
-        except DataError:
+        except InvarianceError:
             return "missing"
 
     def size(self) -> Size:
         try:
             found = tree(self.root(), self.images)
             counts = dict(zip(found.domains, torch.bincount(found.domain).tolist(), strict=True))
-        except DataError:
+        except InvarianceError:
             counts = {domain: min(n, self.images or n) for domain, n in self.published.items()}
         seen = sum(n for domain, n in counts.items() if domain != self.unseen)
         return Size(round(seen * (1 - self.test - self.validation)), (3, self.image_size, self.image_size))
@@ -110,7 +110,7 @@ class Domains(DataSet):
     def state(self) -> State:
         try:
             found = tree(root := self.root())
-        except DataError as error:
+        except InvarianceError as error:
             return State("missing", str(error))
         counts = dict(zip(found.domains, torch.bincount(found.domain).tolist(), strict=True))
         lacking = [f"{d} {counts.get(d, 0)} of {n}" for d, n in self.published.items() if counts.get(d, 0) < n]
@@ -140,15 +140,15 @@ class Domains(DataSet):
     def _split(self, rows: Tensor, label: Tensor, name: str, seed: int) -> dict[str, Tensor]:
         """Rows of a domain by what they are for."""
         order = rows[torch.randperm(len(rows), generator=generator(seed, "split", name))]
-        order = order[label[order].argsort(stable=True)]
-        testing = evenly(len(order), self.test)
+        testing = evenly(label[order], self.test)
+        if name == self.unseen:
+            return {"test": order[testing]}
         rest = order[~testing]
-        validating = evenly(len(rest), self.validation / max(1 - self.test, 1e-9))
-        parts = {"train": rest[~validating], "validation": rest[validating], "test": order[testing]}
-        return parts if name != self.unseen else {"test": parts["test"]}
+        validating = evenly(label[rest], self.validation / max(1 - self.test, 1e-9))
+        return {"train": rest[~validating], "validation": rest[validating], "test": order[testing]}
 
 
-def evenly(n: int, share: float) -> Tensor:
-    """A ``share`` of n places, as evenly spread as can be, [n] of bool."""
-    marks = (torch.arange(n + 1, dtype=torch.float64) * share + 1e-9).floor()
-    return marks[1:] > marks[:-1]
+def evenly(label: Tensor, share: float) -> Tensor:
+    """A ``share`` of the rows, classes in proportion as nearly as can be, [n] of bool."""
+    marks = (torch.arange(len(label) + 1, dtype=torch.float64) * share + 1e-9).floor()
+    return torch.zeros_like(label, dtype=torch.bool).scatter(0, label.argsort(stable=True), marks[1:] > marks[:-1])

@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from invariance.core import generator
-from invariance.models.recomputed import recomputed
+from invariance.models.recomputed import filled, recomputed
 from invariance.pixels import Inputs, floats
 from invariance.values import STRICT
 
@@ -19,11 +19,11 @@ class Model(nn.Module):
     ``nn.Linear``, autograd elsewhere. ``memory`` holds what a method must remember between steps (masks, moving
     averages); it is saved with a run and takes no part in prediction.
 
-    Bytes become numbers in [0, 1] here. Inputs of more than ``slice`` rows go through ``features`` in slices, which stay
-    in the cache. With more than ``keep`` rows, no activations are kept: the backward pass computes each slice again. The
-    gradient is the same, and a step's memory grows with the number of rows by their outputs alone, or, where a method
-    reads the features, by a feature vector and its gradient each. Features with batch normalisation take all rows at
-    once in training, since their values depend on it.
+    Bytes become numbers in [0, 1] here. Inputs of more than ``slice`` rows go through ``features`` in slices, which
+    stay in the cache. With more than ``keep`` rows, no activations are kept: the backward pass computes each slice
+    again. The gradient is the same, and a step's memory grows with the number of rows by their outputs alone, or, where
+    a method reads the features, by a feature vector and its gradient each. Features with batch normalisation take all
+    rows at once in training, since their values depend on it.
     """
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
@@ -47,7 +47,8 @@ class Model(nn.Module):
             return module(floats(x))
         if len(x) > self.keep and torch.is_grad_enabled():
             return recomputed(module, x, self.slice)
-        return torch.cat([module(floats(part)) for part in x.split(self.slice)])
+        parts = (module(floats(part)) for part in x.split(self.slice))
+        return torch.cat(list(parts)) if torch.is_grad_enabled() else filled(parts, len(x))
 
 
 def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

@@ -1,5 +1,6 @@
 """Features of many rows in little memory: slice by slice, and again in the backward pass."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -17,17 +18,22 @@ def recomputed(features: nn.Module, x: Inputs, rows: int) -> Tensor:
     return _Recomputed.apply(features, rows, x, *parameters)  # type: ignore[no-untyped-call]
 
 
+def filled(parts: Iterable[Tensor], rows: int) -> Tensor:
+    """Parts end to end, each copied and gone before the next comes: kept until the end, they would cut up the heap."""
+    whole, start = torch.empty(0), 0
+    for part in parts:
+        whole = whole if start else part.new_empty(rows, *part.shape[1:])
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
+
+
 class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, features: nn.Module, rows: int, x: Inputs, *parameters: Tensor) -> Tensor:
         ctx.features, ctx.rows, ctx.parameters, ctx.x = features, rows, parameters, x
         ctx.seed = torch.initial_seed() % 2**62  # a number: tensors kept from each slice would cut up the heap
-        z = torch.empty(0)
-        for start in range(0, len(x), rows):
-            part = _pass(features, x[start : start + rows], ctx.seed + start)
-            z = z if start else part.new_empty(len(x), *part.shape[1:])
-            z[start : start + rows] = part
-        return z
+        return filled((_pass(features, x[i : i + rows], ctx.seed + i) for i in range(0, len(x), rows)), len(x))
 
     @staticmethod
     def backward(ctx: Any, dz: Tensor) -> tuple[Tensor | None, ...]:
