@@ -6,9 +6,11 @@ from .core import Environment as Environment
 from .core import Mechanism as Mechanism
 from .core import generator as generator
 from .data.celeba import CelebA as CelebA
+from .data.cifar_mnist import CIFARMNIST as CIFARMNIST
 from .data.colored_digits import ColoredDigits as ColoredDigits
 from .data.colored_fmnist import ColoredFMNIST as ColoredFMNIST
 from .data.colored_mnist import ColoredMNIST as ColoredMNIST
+from .data.colored_object import ColoredObject as ColoredObject
 from .data.folder import Folder as Folder
 from .data.pacs import PACS as PACS
 from .data.two_bit import TwoBit as TwoBit

@@ -14,7 +14,7 @@ from invariance.data.colored_object import ColoredObject
 from invariance.errors import BadValue, DataError
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
-from invariance.pixels import loaded
+from invariance.pixels import Pixels, loaded
 
 BETAS = (0.001, 0.3)
 GREY, GREEN = (96, 96, 96), (0, 96, 0)
@@ -23,6 +23,7 @@ SMALL = {
     "super_classes": (("dog",), ("cow",)),
     "colours": ((255, 0, 0), (0, 0, 255)),
     "image_size": 8,
+    "repeats": 1,
 }
 
 
@@ -49,15 +50,11 @@ class Case:
         assert [entry["image_id"] for entry in whole["annotations"]] == [image["id"] for image in whole["images"]]
         self.benchmark = data.load(seed=1)
 
-    def rows(self, x) -> list[int]:
-        """Which images they are: their places in the file they are kept in."""
-        return (x.rows % len(self.entries)).tolist()
+    def objects(self, x: Pixels) -> set[str]:
+        return {self.entries[place][1] for place in places(x)}
 
-    def objects(self, x) -> set[str]:
-        return {self.entries[row][1] for row in self.rows(x)}
-
-    def clean(self, x) -> Tensor:
-        return torch.tensor([self.entries[row][0] != "car" for row in self.rows(x)])
+    def clean(self, x: Pixels) -> Tensor:
+        return torch.tensor([self.entries[place][0] != "car" for place in places(x)])
 
     def each(self) -> list[tuple[Environment, float]]:
         parts = (self.benchmark.train, self.benchmark.validation)
@@ -72,7 +69,20 @@ def case(given_folder, cache) -> Case:
         return Case(folder, ColoredObject(folder="eth80-coco"))
 
 
-def green(x) -> Tensor:
+def places(x: Pixels) -> list[int]:
+    """Which images they are, whatever their look: their places in the file they are kept in."""
+    return (x.rows % len(x.arrays[0])).tolist()
+
+
+def parts(benchmark: Benchmark) -> list[set[int]]:
+    """Which images train, validate and test."""
+    train, validation = (
+        {place for e in made for place in places(e.x)} for made in (benchmark.train, benchmark.validation)
+    )
+    return [train, validation, set(places(benchmark.mechanism.inputs[0]))]
+
+
+def green(x: Pixels) -> Tensor:
     """Whether the background is green; it must be grey otherwise. Corners of these images are never covered."""
     corner = loaded(x)[:, :, 0, 0]
     is_green, is_grey = ((corner == torch.tensor(colour)).all(1) for colour in (GREEN, GREY))
@@ -81,10 +91,10 @@ def green(x) -> Tensor:
 
 
 def test_environments_are_balanced_and_have_the_sizes_asked_for(case):
-    assert [len(e) for e in case.benchmark.train] == [738, 738]
-    assert case.data.size() == (1476, case.benchmark.input_shape)
+    assert [len(e) for e in case.benchmark.train] == [4 * 738, 4 * 738]
+    assert case.data.size() == (8 * 738, case.benchmark.input_shape)
     for environment in case.benchmark.train:
-        assert case.clean(environment.x).sum() == 369
+        assert case.clean(environment.x).sum() == 4 * 369
     for environment in case.benchmark.validation:
         assert (len(environment), case.clean(environment.x).sum()) == (246, 123)
     assert (len(case.benchmark.mechanism), case.benchmark.mechanism.t.sum()) == (738, 369)
@@ -112,15 +122,15 @@ def test_other_noise_and_bias_are_drawn(case, assert_share):
 
 def test_no_image_and_no_physical_object_has_two_purposes(case):
     benchmark = case.benchmark
-    parts = [
+    things = [
         set.union(*(case.objects(e.x) for e in benchmark.train)),
         set.union(*(case.objects(e.x) for e in benchmark.validation)),
         case.objects(benchmark.mechanism.inputs[0]),
     ]
-    assert [len(part) for part in parts] == [24, 4, 12]
-    assert not any(a & b for a, b in combinations(parts, 2))
-    rows = [set(case.rows(x)) for x in (benchmark.train[0].x, benchmark.validation[0].x, benchmark.mechanism.inputs[0])]
-    assert not any(a & b for a, b in combinations(rows, 2))
+    assert [len(part) for part in things] == [24, 4, 12]
+    assert not any(a & b for a, b in combinations(things, 2))
+    assert [len(part) for part in parts(benchmark)] == [24 * 41, 4 * 41, 12 * 41]
+    assert not any(a & b for a, b in combinations(parts(benchmark), 2))
 
 
 def test_the_two_looks_of_a_test_image_differ_in_the_background_alone(case):
@@ -138,9 +148,25 @@ def test_an_oracle_sees_the_same_images_on_black(case):
     blind = case.data.load(seed=1, oracle=True)
     assert torch.equal(*(loaded(x) for x in blind.mechanism.inputs))
     for plain, (seen, _) in zip((*blind.train, *blind.validation), case.each(), strict=True):
-        assert case.rows(plain.x) == case.rows(seen.x)
+        assert places(plain.x) == places(seen.x)
         assert torch.equal(plain.y, seen.y)
         assert not loaded(plain.x)[:, :, 0, 0].any()
+
+
+def test_an_image_trains_as_often_as_asked_with_other_noise_each_time(case, assert_share):
+    wrong: dict[int, list[bool]] = {}
+    for environment in case.benchmark.train:
+        odd = environment.y.bool() != case.clean(environment.x)
+        for place, flag in zip(places(environment.x), odd.tolist(), strict=True):
+            wrong.setdefault(place, []).append(flag)
+    cars, animals = (
+        [flags for place, flags in wrong.items() if (case.entries[place][0] == "car") == is_car]
+        for is_car in (True, False)
+    )
+    assert {len(flags) for flags in cars} == {12}
+    assert {len(flags) for flags in animals} == {4}
+    mixed = torch.tensor([len(set(flags)) == 2 for flags in animals])
+    assert_share(mixed, 1 - 0.95**4 - 0.05**4)
 
 
 def test_a_seed_decides_everything(case):
@@ -171,13 +197,10 @@ def test_the_sliver_of_coco_has_the_literatures_classes(given_folder):
     given_folder("coco")
     benchmark: Benchmark = ColoredObject(image_size=16).load(seed=0)
     assert benchmark.input_shape == (3, 16, 16)
-    assert len(benchmark.train[0]) == len(benchmark.train[1])
+    assert abs(len(benchmark.train[0]) - len(benchmark.train[1])) <= 2
     assert benchmark.mechanism.t.double().mean() == 0.5
-    rows = [set(x.rows.tolist()) for x in (benchmark.validation[0].x, benchmark.mechanism.inputs[0])]
-    for environment in benchmark.train:
-        rows.append(set((environment.x.rows).tolist()))
-    validation, test, *train = rows
-    assert not any(part & test for part in (validation, *train))
+    assert not any(a & b for a, b in combinations(parts(benchmark), 2))
+    assert len(set.union(*parts(benchmark))) == len(benchmark.train[0].x.arrays[0])  # fewer than the literature's most
 
 
 def test_the_source_says_how_much_of_it_is_here(given_folder, tmp_path, monkeypatch):
@@ -204,11 +227,7 @@ def test_a_broken_image_is_named_or_left_out(given_folder, tmp_path, monkeypatch
     with pytest.raises(DataError, match=first.name):
         ColoredObject(image_size=16).load(seed=0)
     fewer = ColoredObject(image_size=16, broken="skip").load(seed=0)
-    everyone = [
-        {int(row) % 44 for x in (*(e.x for e in (*b.train, *b.validation)), b.mechanism.inputs[0]) for row in x.rows}
-        for b in (whole, fewer)
-    ]
-    assert len(everyone[0]) - len(everyone[1]) == 1
+    assert len(set.union(*parts(whole))) - len(set.union(*parts(fewer))) == 1
 
 
 @pytest.mark.parametrize(

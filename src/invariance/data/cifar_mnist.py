@@ -134,7 +134,7 @@ class CIFARMNIST(TwoLooks):
             if not len(rows):
                 there = ", ".join(NAMES[i] for i in records.classes.unique())
                 raise DataError(f"{files[0].parent} has no {name}; it has {there}: choose data.classes among them")
-        rows = torch.cat(each)
+        rows = torch.cat(each).sort().values
         return records.pixels[rows], records.classes[rows] == NAMES.index(self.classes[1])
 
     def _digits(self) -> tuple[Digits, Digits, Digits]:
