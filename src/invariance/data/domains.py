@@ -2,6 +2,7 @@
 
 import os
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
@@ -14,7 +15,7 @@ from torch import Tensor
 from invariance.core import Benchmark, Environment, generator
 from invariance.data.base import DataSet, Size, State
 from invariance.data.cache import Broken
-from invariance.data.pictures import Files, listed, pictures
+from invariance.data.pictures import Files, listed, pictures, remembered
 from invariance.errors import BadValue, DataError, InvarianceError, UnknownName
 from invariance.families import Categorical
 from invariance.pixels import Pixels
@@ -31,19 +32,19 @@ class Tree(NamedTuple):
     label: Tensor
 
 
-def tree(root: Path, images: int | None = None) -> Tree:
-    """The tree below ``root``; at most about ``images`` of each domain, evenly from all its files."""
-    folders = [f"{domain}/{label}" for domain in _folders(root) for label in _folders(root / domain)]
-    files = listed(root, folders)
+def tree(root: Path, images: int | None = None, lister: Callable[[Path, Sequence[str]], Files] = listed) -> Tree:
+    """The tree below ``root``; at most ``images`` of each domain, evenly from all its files."""
+    files = lister(root, [f"{domain}/{label}" for domain in _folders(root) for label in _folders(root / domain)])
     if images:
-        owners = [name.split("/", 1)[0] for name in files.names]
-        steps = {domain: max(1.0, owners.count(domain) / images) for domain in set(owners)}
-        seen = dict.fromkeys(steps, 0)
-        kept = []
-        for i, owner in enumerate(owners):
-            kept += [i] if int((seen[owner] + 1) / steps[owner]) > int(seen[owner] / steps[owner]) else []
-            seen[owner] += 1
-        files = files.take(kept)
+        owned: dict[str, list[int]] = {}
+        for i, name in enumerate(files.names):
+            owned.setdefault(name.split("/")[0], []).append(i)
+        files = files.take(
+            own[place * len(own) // most]
+            for own in owned.values()
+            for most in [min(images, len(own))]
+            for place in range(most)
+        )
     if not len(files):
         raise DataError(f"{root} holds no images; folders domain/class/ with images in them are wanted")
     parts = [name.split("/")[:2] for name in files.names]
@@ -94,13 +95,13 @@ class Domains(DataSet):
 
     def fingerprint(self) -> str:
         try:
-            return tree(self.root(), self.images).files.fingerprint
+            return tree(self.root(), self.images, remembered).files.fingerprint
         except InvarianceError:
             return "missing"
 
     def size(self) -> Size:
         try:
-            found = tree(self.root(), self.images)
+            found = tree(self.root(), self.images, remembered)
             counts = dict(zip(found.domains, torch.bincount(found.domain).tolist(), strict=True))
         except InvarianceError:
             counts = {domain: min(n, self.images or n) for domain, n in self.published.items()}
@@ -109,7 +110,7 @@ class Domains(DataSet):
 
     def state(self) -> State:
         try:
-            found = tree(root := self.root())
+            found = tree(root := self.root(), None, remembered)
         except InvarianceError as error:
             return State("missing", str(error))
         counts = dict(zip(found.domains, torch.bincount(found.domain).tolist(), strict=True))

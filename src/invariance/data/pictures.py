@@ -8,7 +8,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from invariance.data.cache import Broken, Cached, Picture, cached
 from invariance.errors import DataError
@@ -39,21 +39,29 @@ class Files:
 
 def listed(root: Path, folders: Sequence[str]) -> Files:
     """Every file in some folders below ``root``, sorted; hidden ones do not count."""
+    found = []
     try:
-        return _listed(root, tuple(folders), tuple((root / name).stat().st_mtime_ns for name in folders))
+        for folder in folders:
+            for entry in os.scandir(root / folder):
+                if not entry.name.startswith(".") and entry.is_file():
+                    stat = entry.stat()
+                    found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_mtime_ns))
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+    return Files(root, *_columns(sorted(found)))
+
+
+def remembered(root: Path, folders: Sequence[str]) -> Files:
+    """The same, listed again only when a file has come or gone: for what is asked often and needs no images."""
+    try:
+        return _remembered(root, tuple(folders), tuple((root / name).stat().st_mtime_ns for name in folders))
     except OSError as error:
         raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
 @cache
-def _listed(root: Path, folders: tuple[str, ...], changed: tuple[int, ...]) -> Files:
-    found = []
-    for folder in folders:
-        for entry in os.scandir(root / folder):
-            if not entry.name.startswith(".") and entry.is_file():
-                stat = entry.stat()
-                found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_mtime_ns))
-    return Files(root, *_columns(sorted(found)))
+def _remembered(root: Path, folders: tuple[str, ...], changed: tuple[int, ...]) -> Files:
+    return listed(root, folders)
 
 
 def _columns(rows: list[tuple[str, int, int]]) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
@@ -73,5 +81,7 @@ def read(path: Path, image_size: int) -> Picture:
     """A file's image, its middle square resized, [3, image_size, image_size]."""
     with Image.open(path) as image:
         image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
-        square = ImageOps.fit(image.convert("RGB"), (image_size, image_size), Image.Resampling.BILINEAR)
-    return np.asarray(square).transpose(2, 0, 1)
+        side = min(image.size)
+        left, top = ((length - side) // 2 for length in image.size)
+        square = image.convert("RGB").crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((image_size, image_size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
