@@ -78,10 +78,10 @@ def test_inputs_are_bytes_of_a_digit_above_a_photograph(benchmark):
     assert all(e.x.dtype == torch.uint8 for e in (*benchmark.train, *benchmark.validation))
 
 
-def test_sizes_are_nine_tenths_for_training_and_the_test_file_for_the_test(benchmark):
+def test_nine_tenths_train_and_a_fifth_as_many_test(benchmark):
     assert [len(e) for e in benchmark.train] == [1800, 1800]
     assert [len(e) for e in benchmark.validation] == [400, 400]
-    assert len(benchmark.mechanism) == 2000
+    assert len(benchmark.mechanism) == 800
     assert SOME.size() == (sum(len(e) for e in benchmark.train), benchmark.input_shape)
 
 
@@ -104,14 +104,14 @@ def test_photographs_of_either_class_are_dealt_out_evenly(benchmark, files):
     for environment in benchmark.train:
         assert clean(files, environment.x).sum() == 900
     assert clean(files, benchmark.validation[0].x).sum() == 200
-    assert benchmark.mechanism.t.sum() == 1000
+    assert benchmark.mechanism.t.sum() == 400
 
 
 def test_no_photograph_has_two_purposes(benchmark, files):
     first, second = (photographs(e.x) for e in benchmark.train)
     parts = [set(first), set(second), set(photographs(benchmark.validation[0].x))]
     parts.append(set(photographs(benchmark.mechanism.inputs[0])))
-    assert [len(part) for part in parts] == [1800, 1800, 400, 2000]
+    assert [len(part) for part in parts] == [1800, 1800, 400, 800]
     assert not any(a & b for a, b in combinations(parts, 2))
     assert [{files.part[image] for image in part} for part in parts] == [{"train"}] * 3 + [{"test"}]
 
@@ -155,6 +155,7 @@ def test_the_numbers_asked_for_are_those_made(files):
     assert [len(e) for e in few.train] == [60] * 3
     assert [len(e) for e in few.validation] == [20] * 3
     assert few.mechanism.betas == (0.2,)
+    assert len(few.mechanism) == 40
     for environment in few.train:
         assert environment.y.sum() == 30
         assert torch.equal(environment.y.bool(), clean(files, environment.x))
@@ -193,3 +194,16 @@ def test_the_fingerprint_follows_the_files(given_folder, tmp_path, monkeypatch):
     cut = CIFARMNIST().fingerprint()
     (copy / "data_batch_1.bin").write_bytes(bytes([5]) + (copy / "data_batch_1.bin").read_bytes()[1:])
     assert len({before, cut, CIFARMNIST().fingerprint()}) == 3
+
+
+def test_it_is_said_how_many_photographs_are_here(given_folder, tmp_path, monkeypatch):
+    given_folder("cifar-10-batches-bin")
+    state = CIFARMNIST().state()
+    assert state.here == "partial"
+    assert "12000 of 60000 images" in state.about
+    for name in ("INVARIANCE_DATA", "INVARIANCE_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert CIFARMNIST().state() is None
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    assert CIFARMNIST().state().here == "missing"
+    assert CIFARMNIST().fingerprint() == "missing"
