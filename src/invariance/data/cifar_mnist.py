@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from invariance.core import Mechanism, generator
-from invariance.data.base import RESNET, Scales, Size, State
+from invariance.data.base import Scales, Size, State
 from invariance.data.cifar import ALL, ARCHIVE, NAMES, RECORD, batches, located, read
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.digest import digest
 from invariance.data.files import File
 from invariance.data.idx import TRAINING
 from invariance.data.idx import read as read_idx
-from invariance.data.two_looks import Parts, TwoLooks, dealt
+from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
 from invariance.errors import DataError
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
@@ -76,7 +76,7 @@ class CIFARMNIST(TwoLooks):
     licence: ClassVar[str] = "free for research by common practice"
     source: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/cifar.html"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
-    preferences: ClassVar[Preferences] = RESNET
+    preferences: ClassVar[Preferences] = EARLY
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 100}, "model": {"width": 4}},
         "quick": {"data": {"images": 5000}, "model": {"width": 16}},

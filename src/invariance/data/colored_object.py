@@ -11,12 +11,12 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import Mechanism, generator
-from invariance.data.base import RESNET, Scales, Size, State
+from invariance.data.base import Scales, Size, State
 from invariance.data.cache import Broken, cached
 from invariance.data.coco import Object, fingerprint, objects, pasted, remembered
 from invariance.data.files import folder
 from invariance.data.pictures import listed
-from invariance.data.two_looks import Parts, TwoLooks, dealt
+from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
 from invariance.errors import DataError
 from invariance.models.resnet import ResNet
 from invariance.pixels import Pixels
@@ -105,7 +105,7 @@ class ColoredObject(TwoLooks):
     licence: ClassVar[str] = "COCO: annotations CC BY 4.0, images by Flickr's terms; ETH-80: not stated"
     source: ClassVar[str] = "https://cocodataset.org/#download"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
-    preferences: ClassVar[Preferences] = RESNET
+    preferences: ClassVar[Preferences] = EARLY
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"image_size": 16}, "model": {"width": 4}},
         "quick": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}},
