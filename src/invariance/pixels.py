@@ -53,12 +53,16 @@ class Pixels:
 
     def tensor(self) -> Tensor:
         """The rows themselves, copied, [n, …] of bytes."""
-        found = np.empty(self.shape, np.uint8)
         rows, start = self.rows.numpy(), 0
+        if len(self.arrays) == 1:
+            found = np.asarray(self.arrays[0])[rows]
+        else:
+            found = np.empty(self.shape, np.uint8)
+            for array in self.arrays:
+                own = (rows >= start) & (rows < start + len(array))
+                found[own] = np.asarray(array)[rows[own] - start]
+                start += len(array)
         for array in self.arrays:
-            own = (rows >= start) & (rows < start + len(array))
-            found[own] = np.asarray(array)[rows[own] - start]
-            start += len(array)
             _let_go(array)
         return torch.from_numpy(found)
 
@@ -103,7 +107,7 @@ def loaded(x: Inputs) -> Tensor:
 def floats(x: Inputs) -> Tensor:
     """Inputs as a model takes them: bytes as numbers in [0, 1], floating point as it is."""
     x = loaded(x)
-    return x if x.is_floating_point() else x.to(torch.get_default_dtype()).div_(255)
+    return x if x.is_floating_point() else x / 255
 
 
 def _let_go(array: NDArray[np.uint8]) -> None:

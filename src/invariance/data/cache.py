@@ -8,6 +8,7 @@ killed process left is thrown away by the next.
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +30,10 @@ Broken = Literal["refuse", "skip"]
 
 FORMAT = 1
 """Raised whenever the same key would give other bytes than before."""
-AT_ONCE = 256
-"""Items that are made before any is written: bounds the memory of building."""
+AT_ONCE = 64 << 20
+"""Bytes of images that are made before any is written: bounds the memory of building."""
+NAMED = 20
+"""How many broken items a message names."""
 IMAGES, REPORT = "images.npy", "broken.json"
 
 
@@ -53,8 +56,8 @@ def cached(
     """``make(item)`` of every item, made in parallel the first time it is asked for.
 
     ``key`` says what decides the images besides ``shape``: what changes whenever an item or ``make`` changes. ``make``
-    raises whatever it likes for an item that is broken. These are named in an error, or left to the caller, who skips
-    them. ``title`` is for messages and the folder's name.
+    raises whatever it likes for an item that is broken. These are named in an error, or in a warning and left to the
+    caller, who skips them. ``title`` is for messages and the folder's name.
     """
     decided = json.dumps([FORMAT, key, shape, len(items)])
     place = cache_folder() / "images" / f"{title}-{hashlib.blake2b(decided.encode(), digest_size=8).hexdigest()}"
@@ -69,12 +72,14 @@ def cached(
             f"cannot write images to {place.parent} ({error.strerror or error}); free some space there, "
             "or set INVARIANCE_CACHE to another folder"
         ) from None
-    if found.broken and broken == "refuse":
+    if found.broken:
         first, reason = next(iter(found.broken.items()))
-        raise DataError(
-            f"{len(found.broken)} of {len(items)} images of {title} cannot be read, the first is {items[first]} "
-            f"({reason}); put it right, or set data.broken=skip"
-        )
+        count = f"{len(found.broken)} of {len(items)} images of {title} cannot be read"
+        said = f"{count}, the first is {items[first]} ({reason})"
+        if broken == "refuse":
+            raise DataError(f"{said}; put it right, or set data.broken=skip")
+        names = ", ".join(str(items[i]) for i in list(found.broken)[:NAMED])
+        logging.getLogger(__name__).warning("%s; left out: %s%s", said, names, ", …" * (len(found.broken) > NAMED))
     return found
 
 
@@ -97,10 +102,9 @@ def _built(place: Path, items: Sequence[T], shape: tuple[int, ...], make: Callab
     header = {"descr": "|u1", "fortran_order": False, "shape": (len(items), *shape)}
     with (part / IMAGES).open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for i, image in enumerate(_made(items, make, title)):
+        for i, image in enumerate(_made(items, max(2, AT_ONCE // math.prod(shape)), make, title)):
             if isinstance(image, str) or image.shape != shape or image.dtype != np.uint8:
                 broken[i] = image if isinstance(image, str) else f"{image.dtype} of shape {image.shape}, not {shape}"
-                logging.getLogger(__name__).warning("%s: no image in %s (%s)", title, items[i], broken[i])
                 image = np.zeros(shape, np.uint8)
             file.write(np.ascontiguousarray(image).data)
         file.flush()
@@ -110,7 +114,7 @@ def _built(place: Path, items: Sequence[T], shape: tuple[int, ...], make: Callab
     return Cached(np.load(place / IMAGES, mmap_mode="r"), broken)
 
 
-def _made(items: Sequence[T], make: Callable[[T], Picture], title: str) -> Iterator[Picture | str]:
+def _made(items: Sequence[T], at_once: int, make: Callable[[T], Picture], title: str) -> Iterator[Picture | str]:
     """Images in the order of their items, or why there is none."""
     from rich.console import Console
     from rich.progress import Progress
@@ -125,7 +129,7 @@ def _made(items: Sequence[T], make: Callable[[T], Picture], title: str) -> Itera
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
         task = bar.add_task(f"preparing {title}", total=len(items))
-        for start in range(0, len(items), AT_ONCE):
-            for image in pool.map(attempt, items[start : start + AT_ONCE]):
+        for start in range(0, len(items), at_once):
+            for image in pool.map(attempt, items[start : start + at_once]):
                 yield image
                 bar.advance(task)

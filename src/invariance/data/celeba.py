@@ -16,7 +16,7 @@ from invariance.data.base import RESNET, Betas, DataSet, Scales, Size, State
 from invariance.data.cache import Broken
 from invariance.data.digest import digest
 from invariance.data.files import folder
-from invariance.data.pictures import Files, listed, pictures
+from invariance.data.pictures import Files, Lister, listed, pictures, remembered
 from invariance.errors import BadValue, DataError
 from invariance.families import Bernoulli
 from invariance.models.resnet import ResNet
@@ -91,15 +91,15 @@ class CelebA(DataSet):
         try:
             root = folder("celeba")
             tables = [root / name for name in (ATTRIBUTES, PARTITION) if (root / name).is_file()]
-            return listed(root, [IMAGES]).fingerprint + digest(tables)
+            return remembered(root, [IMAGES]).fingerprint + digest(tables)
         except DataError:
             return "missing"
 
     def state(self) -> State:
         try:
             root = folder("celeba")
-            here = len(listed(root, [IMAGES]))
-            found = faces(root, None)
+            here = len(remembered(root, [IMAGES]))
+            found = faces(root, None, remembered)
         except DataError as error:
             return State("missing", str(error))
         if here >= ALL:
@@ -110,7 +110,7 @@ class CelebA(DataSet):
     def size(self) -> Size:
         shape = (3, self.image_size, self.image_size)
         try:
-            found = faces(folder("celeba"), self.images)
+            found = faces(folder("celeba"), self.images, remembered)
         except DataError:
             return Size(min(TRAINING, self.images or TRAINING), shape)
         counts = [sum(cells.values()) for cells in self._cells(found.faces.pools(0, set()))]
@@ -174,9 +174,9 @@ class Found(NamedTuple):
     official: bool
 
 
-def faces(root: Path, images: int | None) -> Found:
+def faces(root: Path, images: int | None, lister: Lister = listed) -> Found:
     """The faces there are, at most ``images`` of them."""
-    files = listed(root, [IMAGES])
+    files = lister(root, [IMAGES])
     table = _attributes(root / ATTRIBUTES, digest([root / ATTRIBUTES]) if (root / ATTRIBUTES).is_file() else "")
     rows = [i for i, name in enumerate(files.names) if _stem(name) in table]
     step = max(1.0, len(rows) / images) if images else 1.0
@@ -193,7 +193,7 @@ def faces(root: Path, images: int | None) -> Found:
 
 
 def _stem(name: str) -> str:
-    return Path(name).stem
+    return name.rpartition("/")[2].partition(".")[0]
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
@@ -15,7 +14,7 @@ from torch import Tensor
 from invariance.core import Benchmark, Environment, generator
 from invariance.data.base import DataSet, Size, State
 from invariance.data.cache import Broken
-from invariance.data.pictures import Files, listed, pictures, remembered
+from invariance.data.pictures import Files, Lister, listed, pictures, remembered
 from invariance.errors import BadValue, DataError, InvarianceError, UnknownName
 from invariance.families import Categorical
 from invariance.pixels import Pixels
@@ -32,7 +31,7 @@ class Tree(NamedTuple):
     label: Tensor
 
 
-def tree(root: Path, images: int | None = None, lister: Callable[[Path, Sequence[str]], Files] = listed) -> Tree:
+def tree(root: Path, images: int | None = None, lister: Lister = listed) -> Tree:
     """The tree below ``root``; at most ``images`` of each domain, evenly from all its files."""
     files = lister(root, [f"{domain}/{label}" for domain in _folders(root) for label in _folders(root / domain)])
     if images:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -57,6 +57,9 @@ def remembered(root: Path, folders: Sequence[str]) -> Files:
         return _remembered(root, tuple(folders), tuple((root / name).stat().st_mtime_ns for name in folders))
     except OSError as error:
         raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+Lister = Callable[[Path, Sequence[str]], Files]
 
 
 @cache

@@ -4,10 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from invariance.artefacts import Artefact, Quantity
 from invariance.data import DATA
+from invariance.data.files import folders
 from invariance.experiments.comparison import Row
 from invariance.experiments.spec import Spec
 from invariance.selection import label
@@ -88,9 +91,8 @@ def arm(
     """
     if data.lower() not in DATA.classes:
         return Arm(method, data, setting, None, f"waits for {data}: not in this version yet", x)
-    state = DATA.create(data).state()
-    if state and state.here == "missing":
-        return Arm(method, data, setting, None, f"waits for {data}: {state.about}", x)
+    if missing := _missing(data, tuple(folders())):
+        return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
     how = SCALES[scale]
     name, objective = NAMES.get(method, (method.lower(), {}))
     known = {field.name for field in fields(DATA[data])}
@@ -101,6 +103,13 @@ def arm(
         merged.setdefault(section, {}).update(values)
     recipe = "+".join(how.recipes.get(part, part) for part in recipe.split("+"))
     return Arm(method, data, setting, Spec.of(data.lower(), name, recipe, 0, merged), "", x)
+
+
+@cache
+def _missing(data: str, places: tuple[Path, ...]) -> str:
+    """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks."""
+    state = DATA.create(data).state()
+    return state.about if state and state.here == "missing" else ""
 
 
 @dataclass(frozen=True)
