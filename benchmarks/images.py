@@ -1,7 +1,7 @@
 """Images: batches from the cache against decoding files, a ResNet-18 step of every method, and memory while streaming.
 
 Batches: 128 images of 64 pixels as numbers, from the cache, and by decoding and resizing their JPEG files with Pillow,
-as is done in every epoch without one. The JPEGs have 227 pixels, as those of PACS. Steps: ResNet-18, batches of 32
+as is done in every epoch without one. The JPEGs have 227 pixels, as those of PACS. Steps: ResNet-18, batches of 128
 images of 64 pixels from two environments, the penalty on. Both in processor time, one thread, in turns. Memory: a
 folder of 5 GB of photographs is made; then a process of its own decodes it into the cache, takes all images in batches
 and scores a model on the test images. Its peak is the system's number (Linux).
@@ -69,14 +69,14 @@ def batches(folder: Path, options: Options) -> None:
     show("Batches of 128 images", found, "Aim: decoding takes at least 20 times as long as the cache.", options)
 
 
-def training(objective: Objective, gradient: str, size: int) -> Training:
+def training(objective: Objective, gradient: str, batch: int, size: int) -> Training:
     """A run half-way between the switch and its end."""
     random = generator(0, "images")
     data = []
     for name in "ab":
-        x = torch.randint(256, (64, 3, size, size), generator=random).to(torch.uint8)
-        data.append(Environment(name, x, torch.randint(2, (64,), generator=random)))
-    changes = {"batch_size": 32, "gradient": gradient, "lr": 1e-5}
+        x = torch.randint(256, (batch, 3, size, size), generator=random).to(torch.uint8)
+        data.append(Environment(name, x, torch.randint(2, (batch,), generator=random)))
+    changes = {"batch_size": batch, "gradient": gradient, "lr": 1e-5}
     how = recipe("small-batch", objective.preferences, changes=changes)
     run = Training(ResNet().build((3, size, size), 1), objective, data, how, Bernoulli(), 0)
     run.step = (run.switch + run.steps) // 2
@@ -84,13 +84,13 @@ def training(objective: Objective, gradient: str, size: int) -> Training:
 
 
 def steps(options: Options) -> None:
-    size = 32 if options.quick else SIZE
-    runs = {name: training(objective, "plain", size) for name, objective in METHODS.items()}
-    runs["erm, sam"] = training(METHODS["erm"], "sam", size)
-    times = in_turns({name: run.advance for name, run in runs.items()}, rounds=2 if options.quick else 7, repeats=1)
+    batch, size = (32, 32) if options.quick else (BATCH, SIZE)
+    runs = {name: training(objective, "plain", batch, size) for name, objective in METHODS.items()}
+    runs["erm, sam"] = training(METHODS["erm"], "sam", batch, size)
+    times = in_turns({name: run.advance for name, run in runs.items()}, rounds=2 if options.quick else 5, repeats=1)
     found = [{"method": name, "ms": times.ms(name), "times ERM": times.ratio(name, "erm")} for name in times.seconds]
     note = "Aim: at most 1.15 times ERM with any penalty, 2.2 times with SAM."
-    show(f"A step of ResNet-18, 32 images of {size} pixels", found, note, options)
+    show(f"A step of ResNet-18, {batch} images of {size} pixels", found, note, options)
 
 
 def fill(folder: Path, gigabytes: float) -> int:

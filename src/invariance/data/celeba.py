@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import BETAS, Benchmark, Environment, Mechanism, generator
-from invariance.data.base import RESNET, Betas, DataSet, Scales, Size, State
+from invariance.data.base import LOOK, RESNET, Betas, DataSet, Scales, Size, State
 from invariance.data.cache import Broken
 from invariance.data.digest import digest
 from invariance.data.files import folder
@@ -76,7 +76,7 @@ class CelebA(DataSet):
     preferences: ClassVar[Preferences] = RESNET
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 200, "image_size": 16}, "model": {"width": 4}},
-        "quick": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}},
+        "quick": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, "evaluation": LOOK},
     }
 
     betas: Betas = (0.1, 0.2)

@@ -37,7 +37,7 @@ def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Ima
 
 def _picture(x: Tensor) -> Image.Image:
     """Two channels as red and green, four as two shades of each, one as grey; a vector as a strip of grey."""
-    size = (CELL, CELL) if x.ndim == 1 else tuple(CELL * side // max(x.shape[1:]) for side in (x.shape[2], x.shape[1]))
+    height, width = (CELL, CELL) if x.ndim == 1 else (CELL * side // max(x.shape[1:]) for side in x.shape[1:])
     if x.ndim == 1:
         x = ((x - x.min().clamp(max=-1)) / 2).view(1, 1, -1)
     if x.shape[0] == 1:
@@ -45,4 +45,4 @@ def _picture(x: Tensor) -> Image.Image:
     if x.shape[0] in INKS:
         x = torch.einsum("chw,cr->rhw", x, torch.tensor(INKS[x.shape[0]]))
     pixels = (x.clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy()
-    return Image.fromarray(pixels, "RGB").resize(size, Image.Resampling.NEAREST)
+    return Image.fromarray(pixels, "RGB").resize((width, height), Image.Resampling.NEAREST)
