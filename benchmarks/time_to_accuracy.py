@@ -25,6 +25,7 @@ from invariance.evaluation import Scores, exact
 from invariance.experiments.run import fresh_model
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
+from invariance.pixels import floats
 from invariance.training import train
 
 AVERAGE, GAP = 0.6833, 0.0204
@@ -56,7 +57,7 @@ def classic(seed: int) -> Iterator[tuple[Benchmark, Model]]:
     model = Model(features, layers[2])
     model.slice = 10**9  # no slices: one product over all rows
     optimiser = torch.optim.Adam(model.parameters(), lr=LR)
-    parts = [(e.x, e.y) for e in benchmark.train]
+    parts = [(floats(e.x), e.y) for e in benchmark.train]
     for step in range(STEPS):
         gamma = GAMMA if step >= WARMUP else 1.0
         loss = total(METHODS["irmv1"], model, parts, Weights(gamma, L2, gamma), model)

@@ -15,7 +15,7 @@ ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
     {"values", "errors", "artefacts"},
-    {"families", "schedules", "catalogue"},
+    {"families", "schedules", "catalogue", "pixels"},
     {"core", "recipes"},
     {"models", "homogeneity"},
     {"data", "objectives", "evaluation"},

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from invariance.errors import BadValue, UnknownName
 from invariance.families import Family
+from invariance.pixels import Inputs, chosen, joined, loaded
 
 BETAS = tuple(round(0.05 * i, 2) for i in range(1, 20))
 """The 19 test environments of the literature."""
@@ -31,10 +32,13 @@ def generator(seed: int, *purpose: str | float) -> torch.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n]."""
+    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n].
+
+    Inputs are floating point, or bytes that stand for numbers in [0, 1]: a tensor, or ``Pixels`` in a file.
+    """
 
     name: str
-    x: Tensor
+    x: Inputs
     y: Tensor
 
     def __post_init__(self) -> None:
@@ -46,7 +50,7 @@ class Environment:
             )
         if len(self.y) == 0:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
-        if not torch.isfinite(self.x).all():
+        if isinstance(self.x, Tensor) and self.x.is_floating_point() and not torch.isfinite(self.x).all():
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
 
     def __len__(self) -> int:
@@ -62,7 +66,7 @@ class Mechanism:
     ``inputs`` holds every sample twice, as it looks with the spurious bit 0 and with 1; ``t`` the clean labels.
     """
 
-    inputs: tuple[Tensor, Tensor]
+    inputs: tuple[Inputs, Inputs]
     t: Tensor
     alpha: float
     betas: tuple[float, ...] = BETAS
@@ -84,9 +88,7 @@ class Mechanism:
     def environment(self, beta: float, generator: torch.Generator) -> Environment:
         """The samples with labels and spurious bits drawn once."""
         y, s = self.draw(beta, generator)
-        off, on = self.inputs
-        shape = (-1, *[1] * (off.ndim - 1))
-        return Environment(f"β={beta:g}", torch.where(s.view(shape), on, off), y.to(off.dtype))
+        return Environment(f"β={beta:g}", chosen(s, *self.inputs), y.to(_numbers(self.inputs[0])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +133,11 @@ class Batch:
     """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
 
     ``offset`` [n, K] is added to outputs before they meet the targets: what is known about a row already.
+
+    ``x`` is for models alone, which make numbers of bytes.
     """
 
-    x: Tensor
+    x: Inputs
     y: Tensor
     counts: tuple[int, ...]
     family: Family
@@ -146,14 +150,15 @@ class Batch:
             raise BadValue(f"environments need different names; got {', '.join(e.name for e in environments)}")
         first = environments[0].x
         for e in environments:
-            if not e.x.is_floating_point() or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
+            usable = e.x.dtype.is_floating_point or e.x.dtype == torch.uint8
+            if not usable or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
                 raise BadValue(
                     f"environment {e.name!r}: inputs are {e.x.dtype} of shape {tuple(e.x.shape[1:])}; "
-                    f"floating point of one type and shape is wanted, like {environments[0].name!r}"
+                    f"floating point or bytes, of one type and shape, are wanted, like {environments[0].name!r}"
                 )
         y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
-        y = y.to(first.dtype) if y.is_floating_point() else y
-        return cls(torch.cat([e.x for e in environments]), y, tuple(len(e) for e in environments), family)
+        y = y.to(_numbers(first)) if y.is_floating_point() else y
+        return cls(joined([e.x for e in environments]), y, tuple(len(e) for e in environments), family)
 
     @property
     def environments(self) -> int:
@@ -173,8 +178,9 @@ class Batch:
 
     def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
         """A smaller batch; ``rows`` are sorted by environment."""
+        x = self.x.index_select(0, rows) if isinstance(self.x, Tensor) else loaded(self.x[rows])
         offset = None if self.offset is None else self.offset.index_select(0, rows)
-        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family, offset)
+        return Batch(x, self.y.index_select(0, rows), counts, self.family, offset)
 
     def only(self, e: int) -> "Batch":
         """The rows of environment ``e``."""
@@ -222,3 +228,8 @@ class Batch:
 
     def _whole(self, f: Tensor) -> Tensor:
         return f if self.offset is None else f + self.offset
+
+
+def _numbers(x: Inputs) -> torch.dtype:
+    """The type of the numbers that a model sees."""
+    return x.dtype if x.dtype.is_floating_point else torch.get_default_dtype()

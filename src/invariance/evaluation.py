@@ -22,6 +22,8 @@ from invariance.errors import BadValue
 from invariance.families import Bernoulli, Family
 from invariance.homogeneity import alike
 from invariance.models.base import Model
+from invariance.models.recomputed import filled
+from invariance.pixels import Inputs
 
 Interval = tuple[float, float]
 
@@ -55,11 +57,11 @@ class Scores:
 
 
 @torch.no_grad()
-def outputs(model: Model, x: Tensor, rows: int = 1024) -> Tensor:
+def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()
-    f = torch.cat([model(part) for part in x.split(rows)])
+    f = filled((model(part) for part in x.split(rows)), len(x))
     model.train(was_training)
     return f
 

@@ -67,15 +67,15 @@ def chances(f: Tensor, environments: int) -> Tensor:
 
 def teller(model: Model, environments: Sequence[Environment], family: Family, seed: int) -> Model:
     """A model like this one, fresh as it is, with an output for every label and environment."""
-    features = deepcopy(model.features)
+    fresh = deepcopy(model)
     with torch.no_grad():
-        width = features(environments[0].x[:2]).shape[1]
-    return Model(features, linear(width, family.labels * len(environments), generator(seed, "teller")))
+        width = fresh.eval().represent(environments[0].x[:1]).shape[1]
+    return Model(fresh.features, linear(width, family.labels * len(environments), generator(seed, "teller")))
 
 
 def training_part(environment: Environment) -> Environment:
     """What the teller trains on: all rows but one in ``FOLD``."""
-    rows = torch.arange(len(environment)) % FOLD > 0
+    rows = (torch.arange(len(environment)) % FOLD).nonzero().squeeze(1)
     return Environment(environment.name, environment.x[rows], environment.y[rows])
 
 
@@ -114,5 +114,5 @@ def evidence(named: Tensor, right: Tensor, family: Family) -> Tensor:
 
 def _not_trained_on(values: Tensor, data: Batch) -> tuple[Tensor, Batch]:
     fresh = torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts])
-    held = Batch(data.x[fresh], data.y[fresh], tuple(-(-n // FOLD) for n in data.counts), data.family)
+    held = Batch(values[fresh], data.y[fresh], tuple(-(-n // FOLD) for n in data.counts), data.family)
     return values[fresh].unsqueeze(1), held

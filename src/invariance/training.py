@@ -15,12 +15,16 @@ from invariance.errors import BadValue, Diverged
 from invariance.explaining import Telling, offsets, teller, training_part
 from invariance.families import Family
 from invariance.models.base import Model
+from invariance.models.statistics import followed_once, recalibrate
 from invariance.objectives.base import Move, Objective
+from invariance.pixels import floats, loaded
 from invariance.recipes.recipe import Recipe
 from invariance.schedules import Clock
 
 State = dict[str, Tensor]
 BLOCK = 16
+CALIBRATION = 8
+"""Batches from which averaged weights get their running statistics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,14 +173,14 @@ class Training:
             return
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), followed_once(self.model) as once:
             noise = generator(self.seed, "noise", self.step)
             # for dropout inside a user's module; torch.manual_seed also looks for other devices, which takes longer
             torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())
             self.model.train()
             batch = self._batch()
             for move in self.objective.moves(self.model, batch, clock, noise):
-                self._make(move, clock)
+                self._make(replace(move, loss=once(move.loss)), clock)
             self.stopped = self.objective.done(self.model, batch, clock)
         self.step += 1
         if self.finished and not all(p.isfinite().all() for p in self.model.parameters()):
@@ -194,12 +198,16 @@ class Training:
             self.data = replace(self.data, offset=offsets(self.teller.model, self.data))
 
     def _batch(self) -> Batch:
-        batch = self.data
-        if self.recipe.batch_size is not None:
-            batch = batch.take(self.order.rows(self.step), self.order.counts)
+        batch = self._rows(self.step)
+        if self.recipe.augment is not None:
+            batch = replace(batch, x=self.recipe.augment(loaded(batch.x), generator(self.seed, "augment", self.step)))
         if self.recipe.dropout:
-            batch = replace(batch, x=functional.dropout(batch.x, self.recipe.dropout))
+            batch = replace(batch, x=functional.dropout(floats(batch.x), self.recipe.dropout))
         return batch
+
+    def _rows(self, t: int) -> Batch:
+        whole = self.recipe.batch_size is None
+        return self.data if whole else self.data.take(self.order.rows(t), self.order.counts)
 
     def _make(self, move: Move, clock: Clock) -> None:
         names = move.players or tuple(self.players)
@@ -218,8 +226,11 @@ class Training:
 
     def snapshot(self) -> Snapshot:
         """The present moment."""
-        model = self.averaged.module if self.averaged else self.model
-        return Snapshot(self.step, self.steps, self.loss, cast("Model", model), self)
+        model = cast("Model", self.averaged.module if self.averaged else self.model)
+        if self.averaged:
+            first = max(0, self.step - (CALIBRATION if self.recipe.batch_size else 1))
+            recalibrate(model, (self._rows(t).x for t in range(first, self.step)))
+        return Snapshot(self.step, self.steps, self.loss, model, self)
 
     def state(self) -> State:
         """Model, averaged model, optimiser, offsets and step as named tensors."""

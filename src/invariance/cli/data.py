@@ -18,7 +18,7 @@ Names = Annotated[list[str] | None, typer.Argument(help="Data sets; all if none 
 
 @app.command()
 def check(names: Names = None, as_json: Json = False) -> None:
-    """Say which files are here, verified against their published checksums."""
+    """Say which files are here, verified against their published checksums, and how complete folders of images are."""
     from invariance.data import DATA
     from invariance.data.files import locate
     from invariance.errors import DataError
@@ -33,7 +33,9 @@ def check(names: Names = None, as_json: Json = False) -> None:
                 entry = {"state": "corrupt", "place": str(error)}
             entries.append({"data": name, "file": file.name, **entry})
         if not DATA[name].files:
-            entries.append({"data": name, "file": None, "state": "embedded", "place": None})
+            state = DATA.create(name).state()
+            here, about = state or ("embedded", None)
+            entries.append({"data": name, "file": None, "state": here, "place": about})
     if as_json:
         print_json(entries)
     else:
@@ -84,7 +86,8 @@ def show(
     path = output or Path(f"{name}.png")
     writable(path, ".png", ".jpg", ".pdf")
     benchmark = DATA.create(name, parse_changes(changes or []).get("data")).load(seed)
-    shown = [*benchmark.train, *benchmark.test]
+    seen = {e.name for e in benchmark.train}
+    shown = [*benchmark.train, *(e for e in benchmark.test if e.name not in seen)]
     if benchmark.mechanism:
         shown += [benchmark.mechanism.environment(beta, generator(seed, "show", beta)) for beta in (0.5, 0.9)]
     contact_sheet(shown).save(path)
