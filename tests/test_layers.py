@@ -21,7 +21,7 @@ LAYERS = [
     {"data", "objectives", "evaluation"},
     {"training", "vitals", "landscape"},
     {"selection"},
-    {"experiments"},
+    {"estimators", "experiments"},
     {"studies"},
     {"report"},
     {"cli"},

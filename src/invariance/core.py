@@ -31,11 +31,12 @@ def generator(seed: int, *purpose: str | float) -> torch.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n]."""
+    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n], and what each counts, if not the same."""
 
     name: str
     x: Tensor
     y: Tensor
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -48,6 +49,8 @@ class Environment:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
         if not torch.isfinite(self.x).all():
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
+        if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
+            raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop rows of weight 0")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -128,12 +131,17 @@ class Benchmark:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another."""
+    """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
+
+    ``weight`` [n] enters both averages, so that a row of weight 2 counts as two rows in every method; environments
+    count the same, whatever their rows weigh.
+    """
 
     x: Tensor
     y: Tensor
     counts: tuple[int, ...]
     family: Family
+    weight: Tensor | None = None
 
     @classmethod
     def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
@@ -149,7 +157,9 @@ class Batch:
                 )
         y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
         y = y.to(first.dtype) if y.is_floating_point() else y
-        return cls(torch.cat([e.x for e in environments]), y, tuple(len(e) for e in environments), family)
+        weights = [torch.ones_like(e.y, dtype=first.dtype) if e.weight is None else e.weight for e in environments]
+        weight = None if all(e.weight is None for e in environments) else torch.cat(weights).to(first.dtype)
+        return cls(torch.cat([e.x for e in environments]), y, tuple(len(e) for e in environments), family, weight)
 
     @property
     def environments(self) -> int:
@@ -169,12 +179,15 @@ class Batch:
 
     def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
         """A smaller batch; ``rows`` are sorted by environment."""
-        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family)
+        rows = rows.to(self.y.device)
+        weight = None if self.weight is None else self.weight[rows]
+        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family, weight)
 
     def only(self, e: int) -> "Batch":
         """The rows of environment ``e``."""
         rows = self.rows(e)
-        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family)
+        weight = None if self.weight is None else self.weight[rows]
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, weight)
 
     def rows(self, e: int) -> slice:
         """Where environment ``e`` lies."""
@@ -189,6 +202,12 @@ class Batch:
 
     def mean(self, v: Tensor) -> Tensor:
         """Average over the rows of each environment: [n, …] → [E, …]."""
+        if self.weight is None:
+            return self._plain_mean(v)
+        weight = self.weight.view(-1, *[1] * (v.ndim - 1))
+        return self._plain_mean(weight * v) / self._plain_mean(weight)
+
+    def _plain_mean(self, v: Tensor) -> Tensor:
         if self.rows_each:
             return v.unflatten(0, (self.environments, self.rows_each)).mean(1)
         total = v.new_zeros(self.environments, *v.shape[1:]).index_add(0, self.environment, v)
@@ -197,6 +216,9 @@ class Batch:
 
     def outer_mean(self, a: Tensor, b: Tensor) -> Tensor:
         """Average of a ⊗ b over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
+        if self.weight is not None:
+            weight = self.weight.unsqueeze(1)
+            return replace(self, weight=None).outer_mean(weight * a, b) / self._plain_mean(weight).unsqueeze(2)
         if self.rows_each:
             each = (self.environments, self.rows_each)
             return a.unflatten(0, each).mT @ b.unflatten(0, each) / self.rows_each

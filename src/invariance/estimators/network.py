@@ -1,0 +1,82 @@
+"""The model of a table: standardised columns, hidden layers or a module of the user's, a linear head."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from invariance.core import Environment, generator
+from invariance.errors import BadValue
+from invariance.models.base import Model, linear
+from invariance.models.linear import Gate
+
+ROWS = 65536
+"""How many rows are looked at together."""
+
+
+class Standard(nn.Module):
+    """(x − mean) / scale, column by column, or channel by channel; a constant column becomes zero."""
+
+    def __init__(self, mean: Tensor, scale: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+
+    @classmethod
+    def of(cls, environments: Sequence[Environment]) -> "Standard":
+        """From the samples of some environments."""
+        mean = _average(environments, lambda x: x)
+        std = _average(environments, lambda x: (x - mean).square()).sqrt()
+        tiny = 10 * torch.finfo(std.dtype).eps * mean.abs()
+        return cls(mean, torch.where(std > tiny, std, torch.ones_like(std)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Standardised inputs, shaped as they were."""
+        return (x - self.get_buffer("mean")) / self.get_buffer("scale")
+
+
+def _average(environments: Sequence[Environment], of: Callable[[Tensor], Tensor]) -> Tensor:
+    """The weighted average of ``of(x)`` over all rows, and over what is not a column or channel."""
+    total, count = torch.zeros((), dtype=torch.float64), 0.0
+    for e in environments:
+        weight = torch.ones_like(e.y, dtype=torch.float64) if e.weight is None else e.weight.double()
+        for x, w in zip(e.x.split(ROWS), weight.split(ROWS), strict=True):
+            values = of(x).double()
+            values = values.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else values  # [n, C, 1, …]
+            total = total.to(w.device) + torch.tensordot(w, values, dims=1)
+            count += float(w.sum())
+    return (total / count).to(environments[0].x.dtype)
+
+
+def build(
+    environments: Sequence[Environment],
+    outputs: int,
+    *,
+    hidden: Sequence[int],
+    features: nn.Module | None,
+    seed: int,
+) -> Model:
+    """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
+    x = environments[0].x
+    standard, random = Standard.of(environments), generator(seed, "init")
+    layers: list[nn.Module] = []
+    if features is not None:
+        layers, size = [deepcopy(features).to(x.device, x.dtype)], _width(features, standard(x[:2]))
+    elif not hidden:
+        layers, size = [Gate(x.shape[1])], x.shape[1]
+    else:
+        size = x.shape[1]
+        for width in hidden:
+            layers += [linear(size, width, random), nn.ReLU(inplace=True)]
+            size = width
+    return Model(nn.Sequential(standard, *layers), linear(size, outputs, random)).to(x.device, x.dtype)
+
+
+def _width(features: nn.Module, x: Tensor) -> int:
+    """How many features a module gives."""
+    with torch.no_grad():
+        z = deepcopy(features).to(x.device, x.dtype).eval()(x)
+    if z.ndim != 2 or len(z) != len(x):
+        raise BadValue(f"features gives shape {tuple(z.shape)} for {len(x)} rows; one vector a row is wanted")
+    return int(z.shape[1])
