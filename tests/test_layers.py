@@ -14,8 +14,8 @@ import invariance
 ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
-    {"values", "errors", "artefacts"},
-    {"families", "schedules", "catalogue"},
+    {"values", "errors", "artefacts", "manifest"},
+    {"families", "schedules", "catalogue", "folders"},
     {"core", "recipes"},
     {"models"},
     {"data", "objectives", "evaluation"},

@@ -25,7 +25,8 @@ def train(
 
     from invariance.cli.evaluate import show
     from invariance.experiments.run import execute
-    from invariance.experiments.saved import claim, save
+    from invariance.experiments.saved import save
+    from invariance.folders import claim
     from invariance.experiments.spec import Spec, parse_changes
 
     spec = Spec.of(data, method, recipe, seed, parse_changes(changes or []))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from invariance.errors import BadValue, StoreError, UnknownName
-from invariance.experiments.manifest import manifest
+from invariance.manifest import manifest
 from invariance.experiments.run import Run
 
 APPLICATION = 0x1A7C0DE
