@@ -1,10 +1,11 @@
 """What the classifier and the regressor share: reading, training, choosing."""
 
+import hashlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -28,13 +29,13 @@ from invariance.objectives.erm import ERM
 from invariance.recipes.recipe import Recipe
 from invariance.selection import RULES, Checkpoint, select
 
-ONE = "one environment: with one there is nothing to be invariant across, so this is ERM; say which rows belong together with environments="
+ONE = "one environment has nothing to be invariant across, so this is ERM; say where rows are from with environments="
 
 
 class Invariant(BaseEstimator):  # type: ignore[misc]
     """Fits w∘θ to a table whose rows come from several environments."""
 
-    __metadata_request__fit = {"environments": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
 
     def __init__(
         self,
@@ -81,6 +82,8 @@ class Invariant(BaseEstimator):  # type: ignore[misc]
             values = values[here]
         family, targets = self._targets(y, weight)
         self.environments_ = values
+        self.counts_: list[int] = np.bincount(codes, minlength=len(values)).tolist()
+        self.fingerprint_ = _fingerprint(x, targets, codes, weight)
         names = [str(value) for value in values.tolist()]
         self._learn(split(x, targets, codes, names, weight, self._device()), family)
         return self
@@ -166,3 +169,11 @@ class Invariant(BaseEstimator):  # type: ignore[misc]
             for part in np.array_split(x, max(1, -(-len(x) // 65536)))
         ]
         return torch.cat(parts)
+
+
+def _fingerprint(*arrays: NDArray[Any] | None) -> str:
+    """A hash of the data, equal where they are equal row for row."""
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return found.hexdigest()

@@ -62,7 +62,7 @@ class Learner:
         """Train on some environments, measuring there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
-        look = _some(environments, LOOK, seed), _some(validation, LOOK, seed)
+        look = some(environments, LOOK, seed), some(validation, LOOK, seed)
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe = self.recipe(objective, environments)
@@ -75,7 +75,7 @@ class Learner:
         return Trained(model.eval(), tuple(history), tuple(states))
 
 
-def _some(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:
+def some(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:
     """At most about so many rows, the same share of each environment that has more than its part."""
     most = max(1, rows // max(1, len(environments)))
     return [e if len(e) <= most else take(e, _drawn(e, seed)[:most]) for e in environments]

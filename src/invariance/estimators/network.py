@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -59,18 +60,23 @@ def build(
 ) -> Model:
     """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
     x = environments[0].x
-    standard, random = Standard.of(environments), generator(seed, "init")
-    layers: list[nn.Module] = []
-    if features is not None:
-        layers, size = [deepcopy(features).to(x.device, x.dtype)], _width(features, standard(x[:2]))
-    elif not hidden:
-        layers, size = [Gate(x.shape[1])], x.shape[1]
+    standard = Standard.of(environments)
+    width = _width(features, standard(x[:2])) if features else [x.shape[1], *hidden][-1]
+    model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
+    return model.to(x.device, x.dtype)
+
+
+def assemble(
+    standard: Standard, width: int, outputs: int, *, hidden: Sequence[int], features: nn.Module | None, seed: int
+) -> Model:
+    """Standardised inputs, then layers that end in ``width`` features, then the head."""
+    random = generator(seed, "init")
+    if features:
+        layers: list[nn.Module] = [deepcopy(features)]
     else:
-        size = x.shape[1]
-        for width in hidden:
-            layers += [linear(size, width, random), nn.ReLU(inplace=True)]
-            size = width
-    return Model(nn.Sequential(standard, *layers), linear(size, outputs, random)).to(x.device, x.dtype)
+        sizes = [len(standard.get_buffer("mean")), *hidden]
+        layers = [part for a, b in pairwise(sizes) for part in (linear(a, b, random), nn.ReLU(inplace=True))]
+    return Model(nn.Sequential(standard, *(layers or [Gate(width)])), linear(width, outputs, random))
 
 
 def _width(features: nn.Module, x: Tensor) -> int:
