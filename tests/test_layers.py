@@ -15,14 +15,14 @@ ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
     {"values", "errors", "artefacts", "manifest"},
-    {"families", "schedules", "catalogue", "folders"},
+    {"families", "schedules", "catalogue", "folders", "tables"},
     {"core", "recipes"},
     {"models"},
     {"data", "objectives", "evaluation"},
     {"training", "vitals", "landscape"},
     {"selection"},
     {"estimators", "experiments"},
-    {"studies"},
+    {"studies", "fitted", "assessment"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pa = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+
+import pyarrow as pa
 from pyarrow import parquet
 
 from invariance.errors import InvarianceError
@@ -169,6 +171,16 @@ def check(known: Understood, frame: Frame) -> None:
     assert not any("\n" in note for note in frame.notes)
 
 
+def outcome(path: Path) -> str:
+    """What the reader says of a file; nothing where it reads it, and then rightly."""
+    try:
+        known = understand(path, "sick", "hospital")
+        check(known, read(known.source, known.encoder))
+    except InvarianceError as error:
+        return str(error)
+    return ""
+
+
 @settings(max_examples=MALFORMED)
 @given(
     seed=st.integers(0, 2**32),
@@ -180,9 +192,6 @@ def test_a_table_that_went_wrong_ends_in_one_line_or_in_numbers(damaged, seed, c
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file
         path.write_bytes(damaged(seed, cells, how, file))
-        try:
-            known = understand(path, "sick", "hospital")
-            check(known, read(known.source, known.encoder))
-        except InvarianceError as error:
-            assert str(error).isprintable()
-            assert 20 < len(str(error)) < 1200
+        said = outcome(path)
+    assert said.isprintable()
+    assert said == "" or 20 < len(said) < 1200

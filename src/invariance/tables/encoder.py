@@ -1,9 +1,8 @@
 """Rows as numbers: what was learned about the columns of a training table, kept as plain data beside a model."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from invariance.errors import DataError
+from invariance.errors import BadValue
 from invariance.tables.cells import names, numbers
 from invariance.tables.profile import Profile
 from invariance.tables.roles import Role
@@ -128,22 +127,25 @@ class Encoder:
 
     def notes(self, strange: Counter[str]) -> tuple[str, ...]:
         """What to say about cells that mean nothing here."""
-        how = {"numeric": "hold no number that can be computed with; read as missing", "categorical": "hold a name that training rows never had"}
+        how = {
+            "numeric": "hold no number that can be computed with; read as missing",
+            "categorical": "hold a name that training rows never had",
+        }
         kinds = {column.name: column.kind for column in self.columns}
         return tuple(f"{short(n)}: {many:,} cells {how[kinds[n]]}" for n, many in strange.items() if many)
 
-    def to_json(self) -> str:
-        """As text."""
-        return json.dumps(TypeAdapter(Encoder).dump_python(self, mode="json"), indent=1, ensure_ascii=False) + "\n"
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        plain: dict[str, Any] = TypeAdapter(Encoder).dump_python(self, mode="json")
+        return plain
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "Encoder":
+    def from_json(cls, plain: object) -> "Encoder":
         """What :meth:`to_json` gave."""
         try:
-            return TypeAdapter(Encoder).validate_json(text)
-        except (ValidationError, ValueError) as error:
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-            raise DataError(f"{where} does not describe a table ({short(reason, 120, quoted=False)})") from None
+            return TypeAdapter(Encoder).validate_python(plain)
+        except ValidationError as error:
+            raise BadValue.of(error, "a table's encoder") from None
 
 
 def _column(profile: Profile, kind: str) -> Numeric | Categorical:

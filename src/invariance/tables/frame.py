@@ -1,7 +1,7 @@
 """A table in memory as a model needs it: numbers, labels, environments."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,27 +59,54 @@ def understand(
     return Understood(source, roles, Encoder.fit(found, roles))
 
 
+class Pieces:
+    """The labelled rows of a table, some at a time, and what was noticed on the way.
+
+    Rows without a label or an environment are left out. Without a column of environments, the file is one.
+    """
+
+    def __init__(self, source: Source, encoder: Encoder, environment: str | None = None) -> None:
+        self.source, self.encoder = source, encoder
+        self.label = source.need(encoder.label)
+        site = encoder.environment if encoder.environment in source.columns else None
+        self.site = source.need(environment) if environment else site
+        self.left_out = 0
+        self.strange: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], pa.Array, pa.Array]]:
+        """Numbers [n, features], labels [n] and environments [n]."""
+        named = [self.label, *([self.site] if self.site else [])]
+        columns = dict.fromkeys([*(column.name for column in self.encoder.columns), *named])
+        for batch in self.source.batches(list(columns)):
+            given = {name: names(batch[name]) for name in named}
+            keep = np.logical_and.reduce([given[name].is_valid().to_numpy(zero_copy_only=False) for name in named])
+            self.left_out += int((~keep).sum())
+            labels, rows = given[self.label].filter(pa.array(keep)), int(keep.sum())
+            sites = given[self.site].filter(pa.array(keep)) if self.site else pa.array([self.source.path.stem] * rows)
+            yield self.encoder.encode(batch, self.strange)[keep], labels, sites
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed so far."""
+        named = " or ".join(map(short, filter(None, (self.label, self.site))))
+        skipped = (f"{self.left_out:,} rows without {named} were left out",) if self.left_out else ()
+        return (*skipped, *self.encoder.notes(self.strange))
+
+
 def read(source: Source, encoder: Encoder, environment: str | None = None) -> Frame:
-    """All rows with a label and an environment. Without a column of environments, the file is one."""
-    site = environment or encoder.environment
-    site = site if site in source.columns or environment else None
-    named = [encoder.label, *([site] if site else [])]
+    """All labelled rows."""
     parts: list[NDArray[np.float32]] = []
     y, e = _Codes(), _Codes()
-    strange: Counter[str] = Counter()
-    left_out = 0
-    for batch in source.batches([*(column.name for column in encoder.columns), *dict.fromkeys(named)]):
-        given = {name: names(batch[name]) for name in named}
-        keep = np.logical_and.reduce([given[name].is_valid().to_numpy(zero_copy_only=False) for name in named])
-        left_out += int((~keep).sum())
-        parts.append(encoder.encode(batch, strange)[keep])
-        y.add(given[encoder.label].filter(pa.array(keep)))
-        e.add(given[site].filter(pa.array(keep)) if site else pa.array([source.path.stem] * int(keep.sum())))
-    if not parts or not sum(map(len, parts)):
-        raise DataError(f"{source.path} has no row with {' and '.join(map(short, named))}")
-    notes = [f"{left_out:,} rows without {' or '.join(map(short, named))} were left out"] if left_out else []
+    pieces = Pieces(source, encoder, environment)
+    for x, labels, sites in pieces:
+        parts.append(x)
+        y.add(labels)
+        e.add(sites)
+    if not any(map(len, parts)):
+        wanted = " and ".join(map(short, filter(None, (pieces.label, pieces.site))))
+        raise DataError(f"{source.path} has no row with {wanted}")
     found = y.names()
-    return Frame(np.concatenate(parts), found, e.names(), (*notes, *encoder.notes(strange), *imbalance(found)))
+    return Frame(np.concatenate(parts), found, e.names(), (*pieces.notes, *imbalance(found)))
 
 
 def imbalance(y: Names) -> tuple[str, ...]:

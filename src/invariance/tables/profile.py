@@ -18,8 +18,9 @@ DISTINCT = 5000
 class Profile:
     """A column so far.
 
-    ``values`` counts its names, as long as these are few enough; ``numbers`` how many cells are numbers, and
-    ``finite`` how many of these can be computed with; ``counting`` says whether each number is the last one plus one, as in a column of row numbers.
+    ``values`` counts its names, as long as these are few enough; ``numbers`` how many cells are numbers, ``finite``
+    how many of these can be computed with; ``counting`` says whether each number is the last one plus one, as in a
+    column of row numbers.
     """
 
     name: str

@@ -60,7 +60,9 @@ class Source:
         hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
         there = ", ".join(short(name, quoted=False) for name in self.columns[:20])
         more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
-        raise UnknownName(f"no column {short(column)} in {self.path}; its columns are {there}{more}.{''.join(hint[:1])}")
+        raise UnknownName(
+            f"no column {short(column)} in {self.path}; its columns are {there}{more}.{''.join(hint[:1])}"
+        )
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
         """The rows in their order, so many at a time: the named columns (all, if none are named) as arrays."""
