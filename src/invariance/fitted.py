@@ -1,6 +1,5 @@
 """A model of somebody's table: the estimator, what turns rows into its numbers, and both on disk."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from invariance.tables.encoder import Encoder
 from invariance.tables.frame import Pieces
 from invariance.tables.source import Source
 
-TABLE = "table.json"
+TABLE = "table"
+"""Under this name the encoder lies beside the estimator."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,20 +27,19 @@ class Fitted:
     encoder: Encoder
     estimator: InvariantClassifier
 
-    def save(self, folder: Path, about: Mapping[str, Any]) -> None:
+    def save(self, folder: Path, *, licence: str, about: Mapping[str, Any]) -> None:
         """Write both; ``about`` is what the model's card should say of its data."""
-        text = json.dumps(self.encoder.to_json(), indent=1, ensure_ascii=False) + "\n"
-        save(self.estimator, folder, about, files={TABLE: text})
+        save(self.estimator, folder, licence=licence, about=about, extra={TABLE: self.encoder.to_json()})
 
     @classmethod
     def load(cls, folder: Path) -> "Fitted":
         """What :meth:`save` wrote."""
-        estimator = load(folder)
-        if not (folder / TABLE).is_file():
+        estimator, _, extra = read(folder)
+        if TABLE not in extra:
             raise DataError(f"the model in {folder} was not fitted to a table; use it in Python: invariance.load")
-        encoder = Encoder.from_json(json.loads((folder / TABLE).read_text(encoding="utf-8")))
+        encoder = Encoder.from_json(extra[TABLE])
         if not isinstance(estimator, InvariantClassifier) or estimator.n_features_in_ != len(encoder.features):
-            raise DataError(f"the model in {folder} does not fit its {TABLE}; fit it again")
+            raise DataError(f"the model in {folder} does not fit the table that it describes; fit it again")
         return cls(encoder, estimator)
 
     @property

@@ -86,7 +86,7 @@ def examine(
 ) -> Examined:
     """One model, with as many more trainings as there are parts of the environments to leave out."""
     classes = fitted.classes_
-    names, e = np.unique(rows.environments, return_inverse=True)
+    names, e = _numbered(rows.environments)
     y = np.searchsorted(classes, rows.y)
     p = fitted.predict_proba(rows.x)
     new, there = left_out(fit, rows, e, len(names), classes)
@@ -127,7 +127,13 @@ def left_out(
 
 def _test_sites(fitted: Any, test: Rows) -> tuple[Site, ...]:
     """A class that was never seen in training is never right."""
-    names, e = np.unique(test.environments, return_inverse=True)
+    names, e = _numbered(test.environments)
     place = np.searchsorted(fitted.classes_, test.y).clip(max=len(fitted.classes_) - 1)
     y = np.where(fitted.classes_[place] == test.y, place, len(fitted.classes_))
     return sites(fitted.predict_proba(test.x), y, e, names)
+
+
+def _numbered(environments: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
+    """The environments there are, and which one each row is of."""
+    names, numbers = np.unique(environments, return_inverse=True)
+    return [str(name) for name in names], numbers

@@ -51,12 +51,20 @@ def _headline(found: Assessment) -> str:
         )
     range_ = f"{percent(at.low)} to {percent(at.high)}"
     expected = f"Expect {percent(at.mean)} right answers at a new site ({range_})."
-    beside = rival.forecast if rival else None
     if model.title == "ERM":
         return f"Nothing is gained by an invariant method here: this is ERM, the ordinary model. {expected}"
-    if not beside or at.mean - beside.mean < POINTS:
-        return f"{model.title} is about as good as ERM at sites that it was not trained at. {expected}"
-    return f"{expected} ERM, the ordinary model, would be right on {percent(beside.mean)} there."
+    beside = rival.forecast if rival else None
+    if not rival or not beside:
+        return expected
+    low, other = worst(model.new), worst(rival.new)
+    if at.mean - beside.mean >= POINTS:
+        return f"{expected} ERM, the ordinary model, would be right on {percent(beside.mean)} there."
+    if low.right - other.right >= POINTS:
+        return (
+            f"{expected} ERM, the ordinary model, is as good on average, and worse where it does worst: right on "
+            f"{percent(other.right)} at {other.name}, while {model.title} is nowhere below {percent(low.right)}."
+        )
+    return f"{model.title} is about as good as ERM at sites that it was not trained at. {expected}"
 
 
 def _sites(found: Assessment) -> Iterator[str]:

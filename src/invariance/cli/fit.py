@@ -29,7 +29,7 @@ def fit(
     numeric: Annotated[Columns, typer.Option("--numeric", help="Columns of numbers; words count as missing.")] = None,
     categorical: Annotated[Columns, typer.Option("--categorical", help="Columns of names, numbers too.")] = None,
     ignore: Annotated[Columns, typer.Option("--ignore", help="Columns to leave out.")] = None,
-    licence: Annotated[str, typer.Option("--licence", help="Of the model, for its card.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="Of the model, for its card.")] = "not stated",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides initial weights and order.")] = 0,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Estimate accuracy at new sites; takes most of the time.")
@@ -55,7 +55,7 @@ def fit(
     with progress() as bar:
         bar.add_task(f"training on {len(rows.y):,} rows", total=None)
         estimator = _trained(method, seed, rows, known)
-        Fitted(known.encoder, estimator).save(output, _about(known, licence))
+        Fitted(known.encoder, estimator).save(output, licence=licence, about=_about(known))
         bar.add_task("leaving out one site after another", total=None)
         found = _assessed(estimator, rows, tested, known) if report else None
     written = _write_report(found, known, rows, output / REPORT) if found else None
@@ -95,14 +95,14 @@ def _trained(method: str, seed: int, rows: "Frame", known: "Understood") -> "Inv
     return InvariantClassifier(method, random_state=seed).fit(rows.x, rows.y, environments=rows.environments)
 
 
-def _about(known: "Understood", licence: str) -> dict[str, str]:
+def _about(known: "Understood") -> dict[str, str]:
     """What the model's card says of its table."""
     from invariance.tables.source import short
 
     about = {"table": known.source.path.name, "label": known.encoder.label, "environment": known.encoder.environment}
     named = {name: short(value) for name, value in about.items() if value}
     title = f"A model of {short(known.encoder.label)}"
-    return {"title": title, **({"licence": licence} if licence else {}), **named}
+    return {"title": title, **named}
 
 
 def _assessed(

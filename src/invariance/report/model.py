@@ -1,5 +1,6 @@
 """The report on a model of somebody's own data: an assessment as a page."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -44,13 +45,17 @@ def model_page(found: Assessment, about: About) -> Page:
     return Page(
         title=f"Predicting {about.label} at new sites",
         note=said.headline,
-        made=f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {about.file}. {found.reason}",
+        made=f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {about.file}.{_chosen(found)}",
         facts=_facts(found),
         chapters=tuple(chapter for chapter in chapters if chapter.words or chapter.artefacts),
         troubles=None,
         methods=tuple(_method(examined.title) for examined in found.both),
         citations=citations(),
     )
+
+
+def _chosen(found: Assessment) -> str:
+    return f" {found.model.title} was chosen: {found.reason}." if found.reason else ""
 
 
 def _method(title: str) -> Method:
@@ -72,6 +77,7 @@ def _sites(found: Assessment) -> Iterable[Artefact]:
     models = found.both
     if not found.model.new:
         return
+    yield _expected(models)
     yield _accuracy_figure(
         "new-sites",
         "Accuracy at each site when it was left out of training",
@@ -87,7 +93,6 @@ def _sites(found: Assessment) -> Iterable[Artefact]:
         found,
         known=True,
     )
-    yield _expected(models)
 
 
 def _expected(models: Sequence[Examined]) -> Table:
@@ -123,7 +128,7 @@ def _test(found: Assessment) -> Iterable[Artefact]:
     yield _accuracy_figure(
         "test-sites",
         "Accuracy in the test table",
-        "Rows that took no part in training. Bands are 95 % intervals.",
+        "Rows that took no part in training. With 95 % intervals.",
         [(m.title, m.test) for m in found.both],
     )
     yield _site_table("test-sites-table", "Each site of the test table", "Share of right answers in %.", found)
@@ -144,12 +149,16 @@ def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[s
                 tuple(100 * site.high for _, site in points),
             )
         )
-    panel = Lines("", "site", "right answers, %", tuple(curves), span=(0, 100), places=tuple(shown))
+    lowest = min(low for curve in curves for low in curve.low)
+    span = (10 * math.floor(lowest / 10), 100)
+    panel = Lines("", "site", "right answers, %", tuple(curves), span=span, places=tuple(shown))
     return Figure(name, title, about, (panel,), notes=_left_out(models[0][1]))
 
 
 def _site_table(name: str, title: str, about: str, found: Assessment, *, known: bool = False) -> Table:
-    pick = (lambda m: m.new) if known else (lambda m: m.test)
+    def pick(m: Examined) -> tuple[Site, ...]:
+        return m.new if known else m.test
+
     models = found.both
     sites = [{site.name: site for site in pick(m)} for m in models]
     before = {site.name: site for site in found.model.known}
@@ -173,7 +182,8 @@ def _certainty(found: Assessment) -> Iterable[Artefact]:
         Curve(m.title, tuple(100 * s for s, _, _ in m.reliability), tuple(100 * r for _, r, _ in m.reliability))
         for m in models
     ]
-    ideal = Curve("as it should be", (0.0, 100.0), (0.0, 100.0), dashed=True)
+    least = 100 / len(found.classes)
+    ideal = Curve("as it should be", (least, 100.0), (least, 100.0), dashed=True)
     panel = Lines("", "how sure, %", "how often right, %", (*curves, ideal), span=(0, 100))
     where = "sites that were left out of training" if found.model.new else "the rows it was trained on"
     yield Figure(
@@ -252,10 +262,10 @@ def _leaning_figure(models: Sequence[Examined], drawn: Sequence[tuple[Leaning, .
     return Figure("leanings-by-site", "The same column at different sites", about, tuple(panels))
 
 
-def _apart(models: Sequence[Examined]) -> list[tuple[Leaning, ...]]:
+def _apart(models: Sequence[Examined]) -> Sequence[tuple[Leaning, ...]]:
     """Every column with what each model makes of it: those first on which the models differ most, or one leans most."""
     if len(models) == 2:
-        return list(most_apart(models[0].leanings, models[1].leanings, MOST_COLUMNS))
+        return most_apart(models[0].leanings, models[1].leanings, MOST_COLUMNS)
     return [(one,) for one in sorted(models[0].leanings, key=lambda one: -one.changed)][:MOST_COLUMNS]
 
 

@@ -99,8 +99,10 @@ class Page:
     def artefacts(self) -> Iterator[Artefact]:
         """All tables and figures."""
         yield from self.summary
-        for part in (*self.chapters, *self.sections):
-            yield from part.artefacts
+        for chapter in self.chapters:
+            yield from chapter.artefacts
+        for section in self.sections:
+            yield from section.artefacts
         yield from self.curves
         yield from self.histories
         yield from self.runs
