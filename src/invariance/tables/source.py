@@ -56,7 +56,7 @@ class Source:
         """The column, or an error that says what there is."""
         if column in self.columns:
             return column
-        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.5)
+        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
         hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
         there = ", ".join(short(name, quoted=False) for name in self.columns[:20])
         more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
