@@ -71,7 +71,9 @@ def test_what_is_neither_number_nor_name_is_told(column, what):
     assert names(column).to_pylist() == [None]
 
 
-@pytest.mark.parametrize("text", ["2021-03-04", "4.3.2021", "04/03/21", "2021-03-04T12:30:00Z", "4 March 2021", "12:30"])
+@pytest.mark.parametrize(
+    "text", ["2021-03-04", "4.3.2021", "04/03/21", "2021-03-04T12:30:00Z", "4 March 2021", "12:30"]
+)
 def test_dates_are_recognised(text):
     assert is_date(text)
 

@@ -83,10 +83,11 @@ def test_a_wish_names_columns_one_by_one_or_joined_by_commas(table):
 
 def test_label_and_environment_are_two_columns_that_are_there(table, patients):
     path = table(patients())
-    with pytest.raises(BadValue, match="which column of .* is to be predicted"):
+    with pytest.raises(BadValue, match=r"which column of .* is to be predicted"):
         understand(path)
     with pytest.raises(BadValue, match="cannot be both label and environment"):
         understand(path, "hospital", "hospital")
+    assert kinds(path, label="sick", wishes={"hospital": "categorical"})["hospital"] == "categorical"
     with pytest.raises(UnknownName, match="Did you mean 'sick'"):
         understand(path, "sic")
 

@@ -26,7 +26,11 @@ def test_predictions_are_a_table_with_a_row_for_each_row(tmp_path, name, mark):
     written(path := tmp_path / name)
     data = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     lines = [line.replace('"', "").split(mark) for line in data.decode().splitlines()]
-    assert lines == [["prediction", "probability_no", "probability_yes"], ["yes", "0.25", "0.75"], ["no", "0.875", "0.125"]]
+    assert lines == [
+        ["prediction", "probability_no", "probability_yes"],
+        ["yes", "0.25", "0.75"],
+        ["no", "0.875", "0.125"],
+    ]
 
 
 def test_parquet_holds_the_same(tmp_path):
@@ -39,10 +43,14 @@ def test_parquet_holds_the_same(tmp_path):
 
 
 def test_what_was_not_finished_is_not_there(tmp_path):
+    def fails():
+        with sink(tmp_path / "p.csv", ["no", "yes"]) as out:
+            out.write(P)
+            raise RuntimeError
+
     (tmp_path / "p.csv").write_text("before")
-    with pytest.raises(RuntimeError), sink(tmp_path / "p.csv", ["no", "yes"]) as out:
-        out.write(P)
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        fails()
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
     assert (tmp_path / "p.csv").read_text() == "before"
 

@@ -1,5 +1,6 @@
 """``invariance evaluate``: of a benchmark model in its test environments, of a table's model on another table."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,9 +43,12 @@ def evaluate(
 
 
 def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None:
+    from invariance.errors import BadValue
     from invariance.evaluation import evaluate as score_test
     from invariance.experiments.saved import load
 
+    if _is_estimator(folder):
+        raise BadValue(f"{folder} holds a model of a table; give labelled rows: invariance evaluate {folder} TABLE.csv")
     run, model, benchmark = load(folder)
     scores = score_test(model, benchmark, seed=seed, sampling=sampled)
     if as_json:
@@ -56,6 +60,18 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
         out().print(
             "Drawn afresh: even a perfectly invariant model shows a gap here. Without --sampled, scores are exact."
         )
+
+
+def _is_estimator(folder: Path) -> bool:
+    """Whether a folder holds a model of somebody's own data, which has no test environments."""
+    from invariance.estimators.saved import FORMAT
+    from invariance.folders import MANIFEST
+
+    try:
+        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def _table(folder: Path, data: Path, environment: str | None, *, as_json: bool) -> None:

@@ -32,7 +32,7 @@ def fit(
     licence: Annotated[str, typer.Option("--licence", help="Of the model, for its card.")] = "not stated",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides initial weights and order.")] = 0,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Estimate accuracy at new sites; takes most of the time.")
+        bool, typer.Option("--report/--no-report", help="Train again without each site, and report.")
     ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     as_json: Json = False,

@@ -48,7 +48,7 @@ def understand(
 ) -> Understood:
     """Read a training table once and decide what its columns are for."""
     source = Source.open(path)
-    label, environment = naming(source, label, environment)
+    label, environment = naming(source, label, environment, wishes or ())
     found = profiles(source, complete=(label, environment or ""))
     if not found[0].rows:
         raise DataError(f"{path} has a header and no rows")

@@ -27,13 +27,18 @@ class Role:
     why: str = ""
 
 
-def naming(source: Source, label: str | None, environment: str | None) -> tuple[str, str | None]:
-    """The columns that hold the label and the environment: those that are named, else those that sound like it."""
-    found = source.need(label) if label else _sounds(source.columns, LABELS)
+def naming(
+    source: Source, label: str | None, environment: str | None, taken: Collection[str] = ()
+) -> tuple[str, str | None]:
+    """The columns that hold the label and the environment: those that are named, else those that sound like it.
+
+    ``taken`` columns are something else.
+    """
+    found = source.need(label) if label else _sounds(set(source.columns) - set(taken), LABELS)
     if found is None:
         there = ", ".join(short(name, quoted=False) for name in source.columns[:20])
         raise BadValue(f"which column of {source.path} is to be predicted? Say --label NAME; its columns are {there}")
-    site = source.need(environment) if environment else _sounds(set(source.columns) - {found}, ENVIRONMENTS)
+    site = source.need(environment) if environment else _sounds(set(source.columns) - {found, *taken}, ENVIRONMENTS)
     if site == found:
         raise BadValue(f"{short(found)} cannot be both label and environment; name two columns")
     return found, site
