@@ -31,7 +31,10 @@ def generator(seed: int, *purpose: str | float) -> torch.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n], and what each counts, if not the same."""
+    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n].
+
+    ``weight`` [n] says what each sample counts, where they do not count the same.
+    """
 
     name: str
     x: Tensor
@@ -50,7 +53,7 @@ class Environment:
         if not torch.isfinite(self.x).all():
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
         if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
-            raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop rows of weight 0")
+            raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop those of 0")
 
     def __len__(self) -> int:
         return len(self.y)

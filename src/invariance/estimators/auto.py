@@ -1,7 +1,7 @@
 """ERM or an invariant method: decided by the risk in environments that were left out of training.
 
-Each candidate is trained once for every part of the environments that is left out: one at a time, or in five parts where
-there are more. Of large tables a sample is used, so that choosing costs the same however large a table is.
+Each candidate is trained once for every part of the environments that is left out: one at a time, or in five parts
+where there are more. Of large tables a sample takes part, so that choosing costs no more the larger a table is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +102,8 @@ def choose(learner: Learner, environments: Sequence[Environment], say: Say) -> C
     parts = folds(some([environments[i] for i in sorted(drawn.tolist())], MOST_ROWS, learner.seed), learner.seed)
     tried: list[Candidate] = []
     erm: dict[str, _Rows] = {}
-    for method, objective in defaults.candidates():
+    for method in defaults.CANDIDATES:
+        objective = defaults.objective(method)
         try:
             rows = _left_out(learner, objective, parts)
         except Diverged as error:

@@ -3,7 +3,7 @@
 import hashlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -33,7 +33,23 @@ ONE = "one environment has nothing to be invariant across, so this is ERM; say w
 
 
 class Invariant(BaseEstimator):  # type: ignore[misc]
-    """Fits w∘θ to a table whose rows come from several environments."""
+    """Fits w∘θ to rows that come from several environments.
+
+    ``method`` is the name of a method, an :class:`Objective`, or ``"auto"``: whichever of a few has the least risk in
+    environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
+    :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond. ``hidden`` are the widths of hidden
+    layers, none for a linear model; ``features`` is a torch module to use in their place, which is copied, not changed.
+
+    ``selection`` names the moment of training that counts: ``"last"``, ``"training-domain"`` (best on a
+    ``validation_fraction`` of each environment's rows, kept aside) or ``"leave-one-environment-out"``. ``random_state``
+    decides everything that is drawn; None draws anew each time. ``verbose`` prints what happens.
+
+    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. There is no
+    ``partial_fit``: what is invariant shows between environments that are seen together, not in one chunk after another.
+
+    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on rows kept
+    aside, else on training rows), ``environments_`` with ``counts_``, and ``fingerprint_`` of the data.
+    """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
 
@@ -42,7 +58,7 @@ class Invariant(BaseEstimator):  # type: ignore[misc]
         method: str | Objective = "auto",
         *,
         recipe: str | Recipe = "auto",
-        hidden: Sequence[int] = (32,),
+        hidden: Sequence[int] = (),
         features: nn.Module | None = None,
         selection: str = "last",
         validation_fraction: float = 0.1,
@@ -109,13 +125,14 @@ class Invariant(BaseEstimator):  # type: ignore[misc]
             raise UnknownName.of("selection rule for a table", self.selection, rules)
         if not 0 < self.validation_fraction < 1:
             raise BadValue(f"validation_fraction is {self.validation_fraction}; a share between 0 and 1 is wanted")
-        if not all(isinstance(width, int | np.integer) and width > 0 for width in self.hidden):
+        widths = self.hidden if isinstance(self.hidden, Iterable) else [0]
+        if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
             raise BadValue(f"hidden is {self.hidden!r}; widths of layers are wanted, for example (64, 32)")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         how = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, tuple(int(width) for width in self.hidden), self.features, how, int(seed))
+        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Objective:
         """What to minimise: as asked for, or chosen."""

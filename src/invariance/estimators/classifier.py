@@ -15,7 +15,17 @@ from invariance.families import Bernoulli, Categorical, Family
 
 @final
 class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
-    """A classifier that does not lean on what changes between environments."""
+    """A classifier that does not lean on what changes between environments.
+
+    ``classes_`` are the labels, of any kind. The parameters are those of :class:`Invariant`.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> InvariantClassifier("rex").fit(X, y, environments=[i % 3 for i in range(150)]).predict(X[:1])
+        array([0])
+
+    """
 
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
         check_classification_targets(y)

@@ -81,8 +81,14 @@ def assemble(
 
 def _width(features: nn.Module, x: Tensor) -> int:
     """How many features a module gives."""
-    with torch.no_grad():
-        z = deepcopy(features).to(x.device, x.dtype).eval()(x)
+    if not isinstance(features, nn.Module):
+        raise BadValue(f"features is {features!r}; a torch module is wanted, or None")
+    try:
+        with torch.no_grad():
+            z = deepcopy(features).to(x.device, x.dtype).eval()(x)
+    except (RuntimeError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadValue(f"features cannot take rows of shape {tuple(x.shape[1:])}: {reason}") from None
     if z.ndim != 2 or len(z) != len(x):
         raise BadValue(f"features gives shape {tuple(z.shape)} for {len(x)} rows; one vector a row is wanted")
     return int(z.shape[1])

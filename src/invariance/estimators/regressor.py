@@ -12,7 +12,10 @@ from invariance.families import Family, Gaussian
 
 @final
 class InvariantRegressor(RegressorMixin, Invariant):  # type: ignore[misc]
-    """A regressor that does not lean on what changes between environments."""
+    """A regressor that does not lean on what changes between environments.
+
+    Targets are standardised inside; ``predict`` answers in their units. The parameters are those of :class:`Invariant`.
+    """
 
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
         y = y.astype(np.float64)

@@ -69,7 +69,10 @@ def save(
         **_described(estimator),
         "weights": _hash(weights),
     }
-    text = json.dumps(content | {"seal": _seal(content)}, indent=2, ensure_ascii=False) + "\n"
+    try:
+        text = json.dumps(content | {"seal": _seal(content)}, indent=2, ensure_ascii=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"what was given as about or extra cannot be saved ({error}); give plain data") from None
     write(Path(folder), {WEIGHTS: weights, CARD: readme(said).encode(), MANIFEST: text.encode()})
 
 
