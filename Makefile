@@ -25,6 +25,7 @@ bench: .venv/report
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/tables.py
 
 # One stamp an extra: `.venv/dev` is the environment with the extra `dev` installed.
 .venv/%: pyproject.toml constraints.txt

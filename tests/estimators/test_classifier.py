@@ -197,9 +197,8 @@ def test_it_clones_and_pickles(fit, small):
     assert (again.predict_proba(small.X) == model.predict_proba(small.X)).all()
     fresh = clone(model)
     assert not hasattr(fresh, "module_")
-    assert (
-        fresh.fit(small.X, small.y, environments=small.site).predict_proba(small.X) == again.predict_proba(small.X)
-    ).all()
+    fresh.fit(small.X, small.y, environments=small.site)
+    assert (fresh.predict_proba(small.X) == model.predict_proba(small.X)).all()
 
 
 def test_the_seed_decides_and_none_draws_another_each_time(fit, small):

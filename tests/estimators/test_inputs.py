@@ -55,7 +55,7 @@ def test_the_precision_of_the_model_is_that_of_its_inputs(small, quick):
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.coo_array, lambda x: torch.tensor(x).to_sparse()])
 def test_sparse_inputs_are_refused_in_a_word(small, quick, make):
-    with pytest.raises(BadValue, match="dense one is wanted; give X.to"):
+    with pytest.raises(BadValue, match="dense one is wanted; give X"):
         InvariantClassifier("erm", recipe=quick).fit(make(small.X), small.y)
 
 

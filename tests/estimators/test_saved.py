@@ -117,7 +117,7 @@ def test_versions_of_other_packages_do_not_matter(folder, model, small):
 
 def test_a_later_format_is_refused_with_advice(folder):
     reseal(folder, revision=99, versions={"invariance": "7.0"})
-    with pytest.raises(DataError, match="written by invariance 7.0, which is newer"):
+    with pytest.raises(DataError, match=r"written by invariance 7\.0, which is newer"):
         load(folder)
 
 
@@ -174,7 +174,7 @@ def test_weights_of_another_model_are_refused(folder, tmp_path, small, quick):
 
 
 def test_no_folder_no_estimator(tmp_path):
-    with pytest.raises(DataError, match="holds no manifest.json; give a folder that"):
+    with pytest.raises(DataError, match=r"holds no manifest\.json; give a folder that"):
         load(tmp_path / "nowhere")
 
 
@@ -190,7 +190,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, model):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot save to"):
         save(model, tmp_path / "file")
-    with pytest.raises(BadValue, match="about or extra cannot be saved .Object of type object"):
+    with pytest.raises(BadValue, match="about or extra cannot be saved"):
         save(model, tmp_path, extra={"a": object()})
 
 

@@ -45,10 +45,10 @@ class Invariant(BaseEstimator):  # type: ignore[misc]
     decides everything that is drawn; None draws anew each time. ``verbose`` prints what happens.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. There is no
-    ``partial_fit``: what is invariant shows between environments that are seen together, not in one chunk after another.
+    ``partial_fit``: what is invariant shows between environments that are seen together, not in chunk after chunk.
 
-    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on rows kept
-    aside, else on training rows), ``environments_`` with ``counts_``, and ``fingerprint_`` of the data.
+    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on rows
+    kept aside, else on training rows), ``environments_`` with ``counts_``, and ``fingerprint_`` of the data.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
