@@ -19,10 +19,10 @@ import pytest
 
 from invariance.errors import BadValue, InvarianceError, StoreError, UnknownName
 from invariance.evaluation import Scores
-from invariance.manifest import manifest
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import APPLICATION, SCHEMA, Store, Summary, work_folder
+from invariance.manifest import manifest
 
 
 @cache
