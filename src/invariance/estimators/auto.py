@@ -77,7 +77,7 @@ class Choice:
 
 
 class _Rows(NamedTuple):
-    """Loss and score of each row of a left-out environment."""
+    """Loss and score of each row of a left-out environment, times what it weighs there."""
 
     losses: Tensor
     scores: Tensor
@@ -107,6 +107,8 @@ def choose(learner: Learner, environments: Sequence[Environment], say: Say) -> C
         try:
             rows = _left_out(learner, objective, parts)
         except Diverged as error:
+            if not tried:
+                raise
             say(f"{method} is out: {error}")
             continue
         erm = erm or rows
@@ -123,7 +125,8 @@ def _left_out(learner: Learner, objective: Objective, parts: Sequence[Fold]) -> 
         f = outputs(model, batch.x)
         losses, scores = batch.loss(f).double(), learner.family.score(f, batch.y).double()
         for e, loss, score in zip(held, losses.split(batch.counts), scores.split(batch.counts), strict=True):
-            found[e.name] = _Rows(loss, score)
+            share = 1.0 if e.weight is None else e.weight.double() / e.weight.double().mean()
+            found[e.name] = _Rows(share * loss, share * score)
     return found
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -32,7 +32,7 @@ from invariance.selection import RULES, Checkpoint, select
 ONE = "one environment has nothing to be invariant across, so this is ERM; say where rows are from with environments="
 
 
-class Invariant(BaseEstimator):  # type: ignore[misc]
+class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits w∘θ to rows that come from several environments.
 
     ``method`` is the name of a method, an :class:`Objective`, or ``"auto"``: whichever of a few has the least risk in

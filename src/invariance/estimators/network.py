@@ -61,7 +61,7 @@ def build(
     """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
     x = environments[0].x
     standard = Standard.of(environments)
-    width = _width(features, standard(x[:2])) if features else [x.shape[1], *hidden][-1]
+    width = _width(features, standard(x[:2])) if features is not None else [x.shape[1], *hidden][-1]
     model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
     return model.to(x.device, x.dtype)
 
@@ -71,7 +71,7 @@ def assemble(
 ) -> Model:
     """Standardised inputs, then layers that end in ``width`` features, then the head."""
     random = generator(seed, "init")
-    if features:
+    if features is not None:
         layers: list[nn.Module] = [deepcopy(features)]
     else:
         sizes = [len(standard.get_buffer("mean")), *hidden]

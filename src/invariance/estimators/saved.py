@@ -35,6 +35,7 @@ from invariance.selection import Checkpoint
 
 FORMAT, REVISION = "invariance estimator", 1
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 HISTORY: TypeAdapter[tuple[Checkpoint, ...]] = TypeAdapter(tuple[Checkpoint, ...])
 
 
@@ -70,9 +71,10 @@ def save(
         "weights": _hash(weights),
     }
     try:
-        text = json.dumps(content | {"seal": _seal(content)}, indent=2, ensure_ascii=False) + "\n"
+        content = json.loads(json.dumps(content))
     except (TypeError, ValueError) as error:
         raise BadValue(f"what was given as about or extra cannot be saved ({error}); give plain data") from None
+    text = json.dumps(content | {"seal": _seal(content)}, indent=2, ensure_ascii=False) + "\n"
     write(Path(folder), {WEIGHTS: weights, CARD: readme(said).encode(), MANIFEST: text.encode()})
 
 
@@ -99,15 +101,11 @@ def _described(estimator: Invariant) -> dict[str, Any]:
     """Everything but the weights, as plain data."""
     kind = next(kind for kind, cls in KINDS.items() if isinstance(estimator, cls))
     names = getattr(estimator, "feature_names_in_", None)
-    given = estimator.get_params(deep=False)
-    given |= {"recipe": _plain_recipe(given["recipe"]), "method": _plain_method(given["method"])}
-    given |= {"features": given["features"] and type(given["features"]).__name__, "hidden": list(given["hidden"])}
-    given["random_state"] = given["random_state"] if isinstance(given["random_state"], int) else None
     choice = estimator.choice_
     standard = next(part for part in estimator.module_.modules() if isinstance(part, Standard))
     return {
         "kind": kind,
-        "parameters": given,
+        "parameters": _plain_parameters(estimator),
         "columns": int(estimator.n_features_in_),
         "column_names": None if names is None else list(names),
         "environments": _plain_array(estimator.environments_, "environments"),
@@ -156,7 +154,7 @@ def _module(estimator: Invariant, content: dict[str, Any], weights: dict[str, to
         hidden=estimator.hidden,
         features=estimator.features,
         seed=0,
-    ).to(getattr(torch, network["dtype"]))
+    ).to(DTYPES[network["dtype"]])
     model = estimator.objective_.prepare(model, len(estimator.environments_), generator(0, "objective"))
     model.load_state_dict(weights)
     return model.eval()
@@ -188,12 +186,27 @@ def _hash(content: bytes) -> str:
 
 
 def _parameters(plain: dict[str, Any], features: nn.Module | None, folder: Path) -> dict[str, Any]:
-    if plain["features"] and features is None:
+    if plain["features"] is not None and features is None:
         raise BadValue(f"the model in {folder} has features of its own; give load a {plain['features']} as features=")
     method, how = plain["method"], plain["recipe"]
     method = METHODS.load(method) if isinstance(method, dict) else method
     how = recipe("full-batch", changes=how) if isinstance(how, dict) else how
     return {**plain, "method": method, "recipe": how, "features": features, "hidden": tuple(plain["hidden"])}
+
+
+def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
+    seed, own = estimator.random_state, estimator.features
+    return {
+        "method": _plain_method(estimator.method),
+        "recipe": _plain_recipe(estimator.recipe),
+        "hidden": [int(width) for width in estimator.hidden],
+        "features": None if own is None else type(own).__name__,
+        "selection": estimator.selection,
+        "validation_fraction": float(estimator.validation_fraction),
+        "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
+        "device": str(estimator.device),
+        "verbose": bool(estimator.verbose),
+    }
 
 
 def _plain_method(method: str | Objective) -> str | dict[str, Any]:
