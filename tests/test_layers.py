@@ -14,15 +14,15 @@ import invariance
 ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
-    {"values", "errors", "artefacts"},
-    {"families", "schedules", "catalogue", "pixels"},
+    {"values", "errors", "artefacts", "manifest"},
+    {"families", "schedules", "catalogue", "folders", "tables", "pixels"},
     {"core", "recipes"},
     {"models", "homogeneity"},
     {"data", "objectives", "evaluation"},
     {"explaining", "vitals", "landscape"},
     {"training", "selection"},
-    {"experiments"},
-    {"studies"},
+    {"estimators", "experiments"},
+    {"studies", "fitted", "assessment"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -21,6 +21,14 @@ from .errors import Diverged as Diverged
 from .errors import InvarianceError as InvarianceError
 from .errors import StoreError as StoreError
 from .errors import UnknownName as UnknownName
+from .estimators.auto import Choice as Choice
+from .estimators.classifier import InvariantClassifier as InvariantClassifier
+from .estimators.regressor import InvariantRegressor as InvariantRegressor
+from .estimators.saved import load as load
+from .estimators.saved import save as save
+from .estimators.scorers import accuracy_gap as accuracy_gap
+from .estimators.scorers import average_accuracy as average_accuracy
+from .estimators.scorers import worst_environment_accuracy as worst_environment_accuracy
 from .evaluation import Scores as Scores
 from .evaluation import evaluate as evaluate
 from .evaluation import exact as exact

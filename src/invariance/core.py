@@ -34,12 +34,14 @@ def generator(seed: int, *purpose: str | float) -> torch.Generator:
 class Environment:
     """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n].
 
-    Inputs are floating point, or bytes that stand for numbers in [0, 1]: a tensor, or ``Pixels`` in a file.
+    Inputs are floating point, or bytes that stand for numbers in [0, 1]: a tensor, or ``Pixels`` in a file. ``weight``
+    [n] says what each sample counts, where they do not count the same.
     """
 
     name: str
     x: Inputs
     y: Tensor
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
@@ -52,6 +54,8 @@ class Environment:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
         if isinstance(self.x, Tensor) and self.x.is_floating_point() and not torch.isfinite(self.x).all():
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
+        if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
+            raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop those of 0")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -132,9 +136,9 @@ class Benchmark:
 class Batch:
     """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
 
-    ``offset`` [n, K] is added to outputs before they meet the targets: what is known about a row already.
-
-    ``x`` is for models alone, which make numbers of bytes.
+    ``x`` is for models alone, which make numbers of bytes. ``offset`` [n, K] is added to outputs before they meet the
+    targets: what is known about a row already. ``weight`` [n] enters both averages, so that a row of weight 2 counts as
+    two rows in every method; environments count the same, whatever their rows weigh.
     """
 
     x: Inputs
@@ -142,6 +146,7 @@ class Batch:
     counts: tuple[int, ...]
     family: Family
     offset: Tensor | None = None
+    weight: Tensor | None = None
 
     @classmethod
     def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
@@ -158,7 +163,10 @@ class Batch:
                 )
         y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
         y = y.to(_numbers(first)) if y.is_floating_point() else y
-        return cls(joined([e.x for e in environments]), y, tuple(len(e) for e in environments), family)
+        weights = [torch.ones_like(y[:1]).expand(len(e)) if e.weight is None else e.weight for e in environments]
+        weight = None if all(e.weight is None for e in environments) else torch.cat(weights).to(_numbers(first))
+        counts = tuple(len(e) for e in environments)
+        return cls(joined([e.x for e in environments]), y, counts, family, weight=weight)
 
     @property
     def environments(self) -> int:
@@ -178,15 +186,17 @@ class Batch:
 
     def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
         """A smaller batch; ``rows`` are sorted by environment."""
+        rows = rows.to(self.y.device)
         x = self.x.index_select(0, rows) if isinstance(self.x, Tensor) else loaded(self.x[rows])
-        offset = None if self.offset is None else self.offset.index_select(0, rows)
-        return Batch(x, self.y.index_select(0, rows), counts, self.family, offset)
+        return Batch(
+            x, self.y.index_select(0, rows), counts, self.family, _of(self.offset, rows), _of(self.weight, rows)
+        )
 
     def only(self, e: int) -> "Batch":
         """The rows of environment ``e``."""
         rows = self.rows(e)
-        offset = None if self.offset is None else self.offset[rows]
-        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, offset)
+        own = _of(self.offset, rows), _of(self.weight, rows)
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, *own)
 
     def rows(self, e: int) -> slice:
         """Where environment ``e`` lies."""
@@ -201,6 +211,12 @@ class Batch:
 
     def mean(self, v: Tensor) -> Tensor:
         """Average over the rows of each environment: [n, …] → [E, …]."""
+        if self.weight is None:
+            return self._plain_mean(v)
+        weight = self.weight.view(-1, *[1] * (v.ndim - 1))
+        return self._plain_mean(weight * v) / self._plain_mean(weight)
+
+    def _plain_mean(self, v: Tensor) -> Tensor:
         if self.rows_each:
             return v.unflatten(0, (self.environments, self.rows_each)).mean(1)
         total = v.new_zeros(self.environments, *v.shape[1:]).index_add(0, self.environment, v)
@@ -209,6 +225,9 @@ class Batch:
 
     def outer_mean(self, a: Tensor, b: Tensor) -> Tensor:
         """Average of a ⊗ b over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
+        if self.weight is not None:
+            weight = self.weight.unsqueeze(1)
+            return replace(self, weight=None).outer_mean(weight * a, b) / self._plain_mean(weight).unsqueeze(2)
         if self.rows_each:
             each = (self.environments, self.rows_each)
             return a.unflatten(0, each).mT @ b.unflatten(0, each) / self.rows_each
@@ -228,6 +247,10 @@ class Batch:
 
     def _whole(self, f: Tensor) -> Tensor:
         return f if self.offset is None else f + self.offset
+
+
+def _of(values: Tensor | None, rows: Tensor | slice) -> Tensor | None:
+    return None if values is None else values[rows]
 
 
 def _numbers(x: Inputs) -> torch.dtype:

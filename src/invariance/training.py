@@ -270,7 +270,8 @@ class Training:
 def _shuffled(environment: Environment, seed: int) -> Environment:
     """Rows in random order, so that the two halves of an environment are alike."""
     order = torch.randperm(len(environment), generator=generator(seed, "rows", environment.name))
-    return replace(environment, x=environment.x[order], y=environment.y[order])
+    weight = None if environment.weight is None else environment.weight[order]
+    return replace(environment, x=environment.x[order], y=environment.y[order], weight=weight)
 
 
 def _part(state: Mapping[str, Tensor], prefix: str) -> State:

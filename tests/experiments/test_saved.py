@@ -10,8 +10,9 @@ from safetensors.torch import load_file
 from invariance.errors import BadValue, DataError, InvarianceError
 from invariance.evaluation import evaluate, outputs
 from invariance.experiments.run import Executed, execute
-from invariance.experiments.saved import MANIFEST, WEIGHTS, claim, load, save
+from invariance.experiments.saved import load, save
 from invariance.experiments.spec import Spec
+from invariance.folders import MANIFEST, WEIGHTS, claim
 from invariance.models.mlp import MLP
 from invariance.objectives import METHODS
 

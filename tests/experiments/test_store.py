@@ -19,10 +19,10 @@ import pytest
 
 from invariance.errors import BadValue, InvarianceError, StoreError, UnknownName
 from invariance.evaluation import Scores
-from invariance.experiments.manifest import manifest
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import APPLICATION, SCHEMA, Store, Summary, work_folder
+from invariance.manifest import manifest
 
 
 @cache
@@ -234,7 +234,7 @@ PROCESSES = """
 import json, os, random, signal, sys, time
 from dataclasses import replace
 from pathlib import Path
-from invariance.experiments.manifest import manifest
+from invariance.manifest import manifest
 from invariance.experiments.run import Run
 from invariance.experiments.store import Store
 

@@ -95,3 +95,16 @@ def test_no_name_ends_a_script_or_opens_a_comment(hostile):
 
 def test_plotly_labels_are_shown_literally():
     assert label("<b>a</b> & <a href='x'>") == "&lt;b&gt;a&lt;/b&gt; &amp; &lt;a href='x'&gt;"
+
+
+def test_between_named_places_there_is_no_line():
+    curves = tuple(Curve(n, (0.0, 1.0), (5.0, 6.0), (4.0, 5.5), (7.0, 6.5)) for n in ("ERM", "IRMv1"))
+    figure = Figure("f", "", "", (Lines("", "site", "y", curves, places=("Lyon", "Bern")),))
+    (chart,) = charts(figure, palette([figure]))
+    first, second = chart["traces"]
+    assert first["mode"] == "markers"
+    assert first["error_y"]["array"] == [2.0, 0.5]
+    assert first["error_y"]["arrayminus"] == [1.0, 0.5]
+    assert -0.5 < first["x"][0] < 0 < second["x"][0] < 0.5
+    plain = json.loads(embedded(chart).replace(f'"{INK}"', '"#000000"'))
+    graph_objects.Figure(plain["traces"], plain["layout"])

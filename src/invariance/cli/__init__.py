@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli import compare, data, evaluate, listing, report, reproduce, run, runs, train
+from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train
 from invariance.cli.follow import INTERRUPTED
 from invariance.errors import InvarianceError
 
@@ -17,8 +17,10 @@ app = typer.Typer(
     help="Models that do not lean on what changes between environments. Start with **invariance compare**.",
 )
 app.command("compare")(compare.compare)
-app.command("train")(train.train)
+app.command("fit")(fit.fit)
+app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("train")(train.train)
 app.command("reproduce")(reproduce.reproduce)
 app.command("run")(run.run)
 app.command("report")(report.report)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from invariance.errors import BadValue, StoreError, UnknownName
-from invariance.experiments.manifest import manifest
 from invariance.experiments.run import Run
+from invariance.manifest import manifest
 
 APPLICATION = 0x1A7C0DE
 SCHEMA = 1

@@ -14,6 +14,8 @@ CROWDED = 12
 """More curves than this are not listed together under the pointer."""
 FEW_TICKS = 9
 """Up to so many places on a logarithmic axis are its ticks."""
+ASIDE = 0.5
+"""Of the distance between two named positions, the part that is used to set dots side by side."""
 LONG = 24
 """Characters of a name on an axis."""
 FEW = 40
@@ -68,12 +70,15 @@ def _chart(panel: Panel, palette: Palette, span: tuple[float, float]) -> dict[st
 
 
 def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
-    bands = [_band(curve, palette) for curve in panel.curves if curve.low and curve.high]
-    traces = bands + [_line(curve, palette, log=panel.log_y) for curve in panel.curves]
+    if panel.places:
+        traces = [_dots(curve, i, len(panel.curves), palette) for i, curve in enumerate(panel.curves)]
+    else:
+        traces = [_band(curve, palette) for curve in panel.curves if curve.low and curve.high]
+        traces += [_line(curve, palette, log=panel.log_y) for curve in panel.curves]
     layout: dict[str, Any] = {
         "xaxis": _axis(panel.x_label) | (_logarithmic([x for c in panel.curves for x in c.x]) if panel.log_x else {}),
         "yaxis": _axis(panel.y_label) | (_logarithmic([y for c in panel.curves for y in c.y]) if panel.log_y else {}),
-        "hovermode": "x unified" if len(panel.curves) <= CROWDED else "closest",
+        "hovermode": "x unified" if len(panel.curves) <= CROWDED and not panel.places else "closest",
     }
     if panel.places:
         layout["xaxis"] |= _ticks(range(len(panel.places)), panel.places) | {"range": [-0.5, len(panel.places) - 0.5]}
@@ -101,6 +106,27 @@ def _line(curve: Curve, palette: Palette, *, log: bool) -> dict[str, Any]:
         "marker": {"color": style.colour, "size": 7},
         "hovertemplate": "%{y:.4~g}",
     }
+
+
+def _dots(curve: Curve, place: int, many: int, palette: Palette) -> dict[str, Any]:
+    """Values at named positions, which nothing lies between, with bars from low to high; side by side."""
+    style = palette[curve.label]
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label(curve.label),
+        "meta": clean(curve.label),
+        "x": [x + ASIDE * (place - (many - 1) / 2) / many for x in curve.x],
+        "y": curve.y,
+        "marker": {"color": style.colour, "size": 9 if style.bold else 8},
+        "hovertemplate": "%{y:.4~g}",
+    }
+    if curve.low and curve.high:
+        up = [high - y for y, high in zip(curve.y, curve.high, strict=True)]
+        down = [y - low for y, low in zip(curve.y, curve.low, strict=True)]
+        bar = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.4, "width": 0}
+        trace["error_y"] = bar | {"color": style.colour}
+    return trace
 
 
 def _band(curve: Curve, palette: Palette) -> dict[str, Any]:

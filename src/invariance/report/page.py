@@ -28,6 +28,16 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Chapter:
+    """A part of a page under a heading of its own: sentences first, then what they rest on."""
+
+    name: str
+    title: str
+    words: tuple[str, ...] = ()
+    artefacts: tuple[Artefact, ...] = ()
+
+
+@dataclass(frozen=True)
 class Method:
     """A method as its authors would want it named."""
 
@@ -63,7 +73,8 @@ class Manifest:
 class Page:
     """A report before it is typeset. ``facts`` are single numbers with their names.
 
-    Each ``…_left_out`` says in a sentence what was too much to show; empty where nothing was.
+    Each ``…_left_out`` says in a sentence what was too much to show; empty where nothing was. ``troubles`` are None
+    on a page that is not about runs.
     """
 
     title: str
@@ -71,6 +82,7 @@ class Page:
     made: str
     facts: tuple[tuple[str, str], ...]
     summary: tuple[Table, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
     sections: tuple[Section, ...] = ()
     curves: tuple[Figure, ...] = ()
     curves_left_out: str = ""
@@ -78,7 +90,7 @@ class Page:
     histories_left_out: str = ""
     runs: tuple[Table, ...] = ()
     runs_left_out: str = ""
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[Trouble, ...] | None = ()
     troubles_left_out: str = ""
     methods: tuple[Method, ...] = ()
     manifests: tuple[Manifest, ...] = ()
@@ -87,6 +99,8 @@ class Page:
     def artefacts(self) -> Iterator[Artefact]:
         """All tables and figures."""
         yield from self.summary
+        for chapter in self.chapters:
+            yield from chapter.artefacts
         for section in self.sections:
             yield from section.artefacts
         yield from self.curves

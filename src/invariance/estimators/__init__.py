@@ -1,0 +1,1 @@
+"""Invariant models as scikit-learn estimators."""

@@ -1,0 +1,196 @@
+"""What the classifier and the regressor share: reading, training, choosing."""
+
+import hashlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from invariance.core import Batch, Environment
+from invariance.errors import BadValue, UnknownName
+from invariance.estimators import defaults
+from invariance.estimators.auto import Choice, choose, folds
+from invariance.estimators.inputs import grouped, plain, split, weighed
+from invariance.estimators.learner import Learner, apart, scored
+from invariance.evaluation import Scores, outputs
+from invariance.families import Family
+from invariance.models.base import Model
+from invariance.objectives.base import Objective
+from invariance.objectives.erm import ERM
+from invariance.recipes.recipe import Recipe
+from invariance.selection import RULES, Checkpoint, select
+
+ONE = "one environment has nothing to be invariant across, so this is ERM; say where rows are from with environments="
+
+
+class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
+    """Fits w∘θ to rows that come from several environments.
+
+    ``method`` is the name of a method, an :class:`Objective`, or ``"auto"``: whichever of a few has the least risk in
+    environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
+    :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond. ``hidden`` are the widths of hidden
+    layers, none for a linear model; ``features`` is a torch module to use in their place, which is copied, not changed.
+
+    ``selection`` names the moment of training that counts: ``"last"``, ``"training-domain"`` (best on a
+    ``validation_fraction`` of each environment's rows, kept aside) or ``"leave-one-environment-out"``. ``random_state``
+    decides everything that is drawn; None draws anew each time. ``verbose`` prints what happens.
+
+    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. There is no
+    ``partial_fit``: what is invariant shows between environments that are seen together, not in chunk after chunk.
+
+    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on rows
+    kept aside, else on training rows), ``environments_`` with ``counts_``, and ``fingerprint_`` of the data.
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
+
+    def __init__(
+        self,
+        method: str | Objective = "auto",
+        *,
+        recipe: str | Recipe = "auto",
+        hidden: Sequence[int] = (),
+        features: nn.Module | None = None,
+        selection: str = "last",
+        validation_fraction: float = 0.1,
+        random_state: Any = 0,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.recipe = recipe
+        self.hidden = hidden
+        self.features = features
+        self.selection = selection
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    @abstractmethod
+    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
+        """The family, and targets as it wants them; keeps what turns its answers back."""
+
+    def fit(
+        self, X: Any, y: Any, *, environments: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Train on the rows of X and y; ``environments`` says where each row is from.
+
+        A ``sample_weight`` enters every average over an environment, so that a row of weight 2 counts as two rows;
+        environments themselves count the same. Exact where all rows are seen at once, and in expectation with batches.
+        """
+        x, y = self._read_both(X, y)
+        weight = weighed(sample_weight, len(x))
+        values, codes = grouped(environments, len(x))
+        if weight is not None and not weight.all():
+            counted = weight > 0
+            x, y, weight = x[counted], y[counted], weight[counted]
+            here, codes = np.unique(codes[counted], return_inverse=True)
+            values = values[here]
+        family, targets = self._targets(y, weight)
+        self.environments_ = values
+        self.counts_: list[int] = np.bincount(codes, minlength=len(values)).tolist()
+        self.fingerprint_ = _fingerprint(x, targets, codes, weight)
+        names = [str(value) for value in values.tolist()]
+        self._learn(split(x, targets, codes, names, weight, self._device()), family)
+        return self
+
+    def _learn(self, environments: list[Environment], family: Family) -> None:
+        learner = self._learner(family)
+        self.choice_: Choice | None = None
+        self.objective_ = self._objective(learner, environments)
+        train, validation = environments, list[Environment]()
+        if self.selection == "training-domain":
+            train, validation = apart(environments, self.validation_fraction, learner.seed)
+        held_out = []
+        if RULES[self.selection].holds_out:
+            parts = folds(environments, learner.seed)
+            held_out = [learner.fit(self.objective_, rest, out).history for rest, out in parts]
+        trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
+        self.history_ = trained.history
+        self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
+        self.scores_ = self._scores(validation or train, family)
+
+    def _learner(self, family: Family) -> Learner:
+        if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
+            raise UnknownName.of("selection rule for a table", self.selection, rules)
+        if not 0 < self.validation_fraction < 1:
+            raise BadValue(f"validation_fraction is {self.validation_fraction}; a share between 0 and 1 is wanted")
+        widths = self.hidden if isinstance(self.hidden, Iterable) else [0]
+        if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
+            raise BadValue(f"hidden is {self.hidden!r}; widths of layers are wanted, for example (64, 32)")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        how = partial(defaults.recipe_for, self.recipe)
+        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
+
+    def _objective(self, learner: Learner, environments: list[Environment]) -> Objective:
+        """What to minimise: as asked for, or chosen."""
+        if len(environments) == 1 and not (self.method == "erm" or isinstance(self.method, ERM)):
+            warnings.warn(ONE, UserWarning, stacklevel=4)
+            return defaults.objective("erm")
+        if self.method != "auto":
+            objective = defaults.objective(self.method)
+            if objective.oracle:
+                raise BadValue(f"{objective.title} is for inputs without their spurious part; name another method")
+            return objective
+        self.choice_ = choose(learner, environments, self._say)
+        self._say(f"chose {self.choice_.method}: {self.choice_.reason}")
+        return self.choice_.objective
+
+    def _scores(self, environments: list[Environment], family: Family) -> Scores:
+        batch = Batch.of(environments, family)
+        return scored(batch, outputs(self.module_, batch.x), [e.name for e in environments])
+
+    def _device(self) -> torch.device:
+        try:
+            return torch.empty(0, device=self.device).device
+        except (RuntimeError, AssertionError, NotImplementedError):
+            raise BadValue(f"device {self.device!r} is not to be had here; 'cpu' always is") from None
+
+    def _say(self, line: str) -> None:
+        if self.verbose:
+            print(line)
+
+    def _watch(self, checkpoint: Checkpoint) -> None:
+        train = checkpoint.train
+        self._say(
+            f"after {checkpoint.step} updates: score {train.mean:.4f}, {train.worst:.4f} in the worst environment"
+        )
+
+    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        y = np.asarray(y) if hasattr(y := plain(y), "to_numpy") else y
+        numeric = self.__sklearn_tags__().estimator_type == "regressor"
+        checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "y_numeric": numeric}
+        x, y = validate_data(self, plain(X), y, **checks)
+        return x, y
+
+    def _outputs(self, X: Any) -> Tensor:
+        """f of every row, on the processor, [n, K]."""
+        check_is_fitted(self)
+        checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
+        x = validate_data(self, plain(X), **checks)
+        weight = next(self.module_.parameters())
+        parts = [
+            outputs(self.module_, torch.tensor(part, dtype=weight.dtype, device=weight.device)).cpu()
+            for part in np.array_split(x, max(1, -(-len(x) // 65536)))
+        ]
+        return torch.cat(parts)
+
+
+def _fingerprint(*arrays: NDArray[Any] | None) -> str:
+    """A hash of the data, equal where they are equal row for row."""
+    found = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        found.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return found.hexdigest()

@@ -1,0 +1,72 @@
+"""A model's card: what it was made of, how good it is, how to load it; as plain data and as a page of text."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from invariance.estimators.base import Invariant
+from invariance.manifest import manifest
+from invariance.objectives import METHODS
+
+CARD = "README.md"
+MOST = 30
+"""How many environments the page lists."""
+
+
+def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    """What there is to say of a fitted estimator, and what its writer adds ``about`` it."""
+    classes = getattr(estimator, "classes_", None)
+    choice, counts = estimator.choice_, estimator.counts_
+    known: dict[str, Any] = {
+        "title": type(estimator).__name__,
+        "licence": licence,
+        "method": METHODS.name(estimator.objective_),
+        "chosen": choice.reason if choice else "by the user",
+        "selection": estimator.selection,
+        "data": {
+            "fingerprint": estimator.fingerprint_,
+            "rows": sum(counts),
+            "columns": int(estimator.n_features_in_),
+            "classes": None if classes is None else [str(name) for name in classes],
+            "environments": len(counts),
+        },
+        "scored_on": "rows kept aside" if estimator.selection == "training-domain" else "training rows",
+        "scores": estimator.scores_.by_environment,
+        "left_out": choice.scores if choice else {},
+        "versions": manifest()["versions"],
+    }
+    return {**known, "about": dict(about)}
+
+
+def readme(card: Mapping[str, Any]) -> str:
+    """The card as Markdown."""
+    return "\n".join(_lines(card)) + "\n"
+
+
+def _lines(card: Mapping[str, Any]) -> Iterator[str]:
+    data = card["data"]
+    yield from (f"# {card['title']}", "")
+    yield f"- Licence: {card['licence']}"
+    yield f"- Method: {card['method']} (chosen: {card['chosen']})"
+    yield f"- Selection: {card['selection']}"
+    yield f"- Data: {data['rows']} rows, {data['columns']} columns, {data['environments']} environments"
+    if data["classes"] is not None:
+        yield f"- Classes: {', '.join(data['classes'][:MOST])}"
+    yield f"- Data fingerprint: {data['fingerprint']}"
+    yield f"- Made with: {', '.join(f'{name} {number}' for name, number in card['versions'].items())}"
+    yield from (f"- {name}: {value}" for name, value in card["about"].items())
+    what = "accuracy" if data["classes"] is not None else "minus the mean squared error, of standardised targets"
+    yield from ("", "## Scores", "", f"Score: {what}, on {card['scored_on']}.")
+    yield from ("Left out: the same of a model that was trained without the environment.", "")
+    yield from _scores(card)
+    yield from ("", "## Load", "", "```python", "import invariance", "", 'model = invariance.load("this folder")')
+    yield from ("model.predict(X)", "```")
+
+
+def _scores(card: Mapping[str, Any]) -> Iterator[str]:
+    scores, left_out = card["scores"], card["left_out"]
+    yield from ("| environment | score | left out |", "|---|--:|--:|")
+    for name in list(scores)[:MOST]:
+        new = f"{left_out[name]:.4f}" if name in left_out else ""
+        yield f"| {name} | {scores[name]:.4f} | {new} |"
+    if len(scores) > MOST:
+        yield f"| … and {len(scores) - MOST} more | | |"

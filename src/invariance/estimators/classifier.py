@@ -1,0 +1,55 @@
+"""Classification."""
+
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from invariance.errors import BadValue
+from invariance.estimators.base import Invariant
+from invariance.families import Bernoulli, Categorical, Family
+
+
+@final
+class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
+    """A classifier that does not lean on what changes between environments.
+
+    ``classes_`` are the labels, of any kind. The parameters are those of :class:`Invariant`.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> InvariantClassifier("rex").fit(X, y, environments=[i % 3 for i in range(150)]).predict(X[:1])
+        array([0])
+
+    """
+
+    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise BadValue(f"y holds one class, {self.classes_[0]!r}; a classifier needs at least two classes")
+        return self._family, codes
+
+    @property
+    def _family(self) -> Family:
+        return Bernoulli() if len(self.classes_) == 2 else Categorical(len(self.classes_))
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Log-odds of the second class, [n]; with more classes a logit for each, [n, K]."""
+        f: NDArray[Any] = self._outputs(X).numpy()
+        return f[:, 0] if f.shape[1] == 1 else f
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """The probability of each class, in the order of ``classes_``, [n, K]."""
+        f = self._outputs(X)
+        f = torch.cat([torch.zeros_like(f), f], dim=1) if f.shape[1] == 1 else f
+        return torch.softmax(f, 1).numpy()
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row, [n]."""
+        f = self._outputs(X)
+        return self.classes_[self._family.predict(f).long().numpy()]

@@ -1,0 +1,121 @@
+"""From environments to a trained model and its history."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from invariance.core import Batch, Environment, generator
+from invariance.estimators.network import build
+from invariance.evaluation import Scores, outputs
+from invariance.families import Family
+from invariance.models.base import Model
+from invariance.objectives.base import Objective
+from invariance.recipes.recipe import Recipe
+from invariance.selection import Checkpoint
+from invariance.training import Snapshot, train
+
+CHECKPOINTS = 10
+LOOK = 20_000
+"""How many training rows are looked at in a checkpoint."""
+
+Watch = Callable[[Checkpoint], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model, and what was measured on the way; ``states`` are the weights at each checkpoint, where kept."""
+
+    model: Model
+    history: tuple[Checkpoint, ...]
+    states: tuple[dict[str, Tensor], ...]
+
+    def at(self, step: int) -> Model:
+        """The model as it was after ``step`` updates."""
+        if self.states:
+            steps = [checkpoint.step for checkpoint in self.history]
+            self.model.load_state_dict(self.states[steps.index(step)])
+        return self.model
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Everything that decides a model but its data and its objective."""
+
+    family: Family
+    hidden: tuple[int, ...]
+    features: nn.Module | None
+    recipe: Callable[[Objective, Sequence[Environment]], Recipe]
+    seed: int
+
+    def fit(
+        self,
+        objective: Objective,
+        environments: Sequence[Environment],
+        validation: Sequence[Environment] = (),
+        *,
+        checkpoints: int = CHECKPOINTS,
+        keep: bool = False,
+        watch: Watch = lambda checkpoint: None,
+    ) -> Trained:
+        """Train on some environments, measuring there and on ``validation``."""
+        seed, family = self.seed, self.family
+        model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
+        look = some(environments, LOOK, seed), some(validation, LOOK, seed)
+        history: list[Checkpoint] = []
+        states: list[dict[str, Tensor]] = []
+        recipe = self.recipe(objective, environments)
+        for snapshot in train(model, objective, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
+            model = snapshot.model
+            history.append(_measure(snapshot, *look, family))
+            if keep:
+                states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
+            watch(history[-1])
+        return Trained(model.eval(), tuple(history), tuple(states))
+
+
+def some(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:
+    """At most about so many rows, the same share of each environment that has more than its part."""
+    most = max(1, rows // max(1, len(environments)))
+    return [e if len(e) <= most else take(e, _drawn(e, seed)[:most]) for e in environments]
+
+
+def apart(environments: Sequence[Environment], share: float, seed: int) -> tuple[list[Environment], list[Environment]]:
+    """A ``share`` of the rows of each environment kept aside, and the rest; an environment of one row is not split."""
+    train, validation = [], []
+    for e in environments:
+        many = min(len(e) - 1, max(1, round(share * len(e))))
+        order = _drawn(e, seed)
+        train.append(take(e, order[many:].sort().values) if many else e)
+        validation += [take(e, order[:many].sort().values)] if many else []
+    return train, validation
+
+
+def take(e: Environment, rows: Tensor) -> Environment:
+    """Some rows of an environment."""
+    return Environment(e.name, e.x[rows], e.y[rows], None if e.weight is None else e.weight[rows])
+
+
+def _drawn(e: Environment, seed: int) -> Tensor:
+    return torch.randperm(len(e), generator=generator(seed, "apart", e.name)).to(e.y.device)
+
+
+def _measure(snapshot: Snapshot, train: list[Environment], held: list[Environment], family: Family) -> Checkpoint:
+    model = snapshot.model
+    batch = Batch.of(train, family)
+    f = outputs(model, batch.x)
+    scores = scored(batch, f, [e.name for e in train])
+    validation = scores
+    if held:
+        batch = Batch.of(held, family)
+        f = outputs(model, batch.x)
+        validation = scored(batch, f, [e.name for e in held])
+    collapsed = not family.gain(f, batch.y) >= 0.01
+    return Checkpoint(snapshot.step, snapshot.loss, collapsed, scores, validation, Scores({}))
+
+
+def scored(batch: Batch, f: Tensor, names: Sequence[str]) -> Scores:
+    """The mean score in each environment."""
+    means = batch.mean(batch.family.score(f, batch.y).double()).tolist()
+    return Scores(dict(zip(names, means, strict=True)))

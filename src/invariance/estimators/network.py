@@ -1,0 +1,95 @@
+"""The model of a table: standardised columns, hidden layers or a module of the user's, a linear head."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from invariance.core import Environment, generator
+from invariance.errors import BadValue
+from invariance.models.base import Model, linear
+from invariance.models.linear import Gate
+from invariance.pixels import loaded
+
+ROWS = 65536
+"""How many rows are looked at together."""
+
+
+class Standard(nn.Module):
+    """(x − mean) / scale, column by column, or channel by channel; a constant column becomes zero."""
+
+    def __init__(self, mean: Tensor, scale: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+
+    @classmethod
+    def of(cls, environments: Sequence[Environment]) -> "Standard":
+        """From the samples of some environments."""
+        mean = _average(environments, lambda x: x)
+        std = _average(environments, lambda x: (x - mean).square()).sqrt()
+        tiny = 10 * torch.finfo(std.dtype).eps * mean.abs()
+        return cls(mean, torch.where(std > tiny, std, torch.ones_like(std)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Standardised inputs, shaped as they were."""
+        return (x - self.get_buffer("mean")) / self.get_buffer("scale")
+
+
+def _average(environments: Sequence[Environment], of: Callable[[Tensor], Tensor]) -> Tensor:
+    """The weighted average of ``of(x)`` over all rows, and over what is not a column or channel."""
+    total, count = torch.zeros((), dtype=torch.float64), 0.0
+    for e in environments:
+        weight = torch.ones_like(e.y, dtype=torch.float64) if e.weight is None else e.weight.double()
+        for x, w in zip(e.x.split(ROWS), weight.split(ROWS), strict=True):
+            values = of(x).double()
+            values = values.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else values  # [n, C, 1, …]
+            total = total.to(w.device) + torch.tensordot(w, values, dims=1)
+            count += float(w.sum())
+    return (total / count).to(environments[0].x.dtype)
+
+
+def build(
+    environments: Sequence[Environment],
+    outputs: int,
+    *,
+    hidden: Sequence[int],
+    features: nn.Module | None,
+    seed: int,
+) -> Model:
+    """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
+    x = loaded(environments[0].x)
+    standard = Standard.of(environments)
+    width = _width(features, standard(x[:2])) if features is not None else [x.shape[1], *hidden][-1]
+    model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
+    return model.to(x.device, x.dtype)
+
+
+def assemble(
+    standard: Standard, width: int, outputs: int, *, hidden: Sequence[int], features: nn.Module | None, seed: int
+) -> Model:
+    """Standardised inputs, then layers that end in ``width`` features, then the head."""
+    random = generator(seed, "init")
+    if features is not None:
+        layers: list[nn.Module] = [deepcopy(features)]
+    else:
+        sizes = [len(standard.get_buffer("mean")), *hidden]
+        layers = [part for a, b in pairwise(sizes) for part in (linear(a, b, random), nn.ReLU(inplace=True))]
+    return Model(nn.Sequential(standard, *(layers or [Gate(width)])), linear(width, outputs, random))
+
+
+def _width(features: nn.Module, x: Tensor) -> int:
+    """How many features a module gives."""
+    if not isinstance(features, nn.Module):
+        raise BadValue(f"features is {features!r}; a torch module is wanted, or None")
+    try:
+        with torch.no_grad():
+            z = deepcopy(features).to(x.device, x.dtype).eval()(x)
+    except (RuntimeError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadValue(f"features cannot take rows of shape {tuple(x.shape[1:])}: {reason}") from None
+    if z.ndim != 2 or len(z) != len(x):
+        raise BadValue(f"features gives shape {tuple(z.shape)} for {len(x)} rows; one vector a row is wanted")
+    return int(z.shape[1])

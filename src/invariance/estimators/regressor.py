@@ -1,0 +1,30 @@
+"""Regression."""
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from invariance.estimators.base import Invariant
+from invariance.families import Family, Gaussian
+
+
+@final
+class InvariantRegressor(RegressorMixin, Invariant):  # type: ignore[misc]
+    """A regressor that does not lean on what changes between environments.
+
+    Targets are standardised inside; ``predict`` answers in their units. The parameters are those of :class:`Invariant`.
+    """
+
+    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
+        y = y.astype(np.float64)
+        self.target_mean_ = float(np.average(y, weights=weight))
+        spread = float(np.sqrt(np.average((y - self.target_mean_) ** 2, weights=weight)))
+        self.target_scale_ = spread or 1.0
+        return Gaussian(), (y - self.target_mean_) / self.target_scale_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The expected target of each row, [n]."""
+        f: NDArray[Any] = self._outputs(X)[:, 0].numpy()
+        return self.target_mean_ + self.target_scale_ * f

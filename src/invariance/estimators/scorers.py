@@ -1,0 +1,51 @@
+"""Scorers over environments, for ``GridSearchCV(…, scoring=worst_environment_accuracy)`` and for use by hand."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from invariance.errors import BadValue
+from invariance.estimators.inputs import column, grouped, plain
+from invariance.evaluation import Scores
+
+
+def accuracies(y: Any, predicted: Any, environments: ArrayLike) -> Scores:
+    """The share of right predictions in each environment."""
+    right = np.asarray(plain(y)) == np.asarray(plain(predicted))
+    names, codes = grouped(environments, len(right))
+    shares = np.bincount(codes, weights=right) / np.bincount(codes)
+    return Scores(dict(zip(map(str, names.tolist()), shares.tolist(), strict=True)))
+
+
+@dataclass(frozen=True)
+class EnvironmentScorer:
+    """Scores a fitted classifier, higher is better; asks for ``environments`` where metadata is routed."""
+
+    name: str
+    measure: Literal["mean", "worst", "gap"]
+    sign: float = 1.0
+
+    def __call__(self, estimator: Any, X: Any, y: Any, *, environments: ArrayLike | None = None) -> float:
+        if environments is None:
+            raise BadValue(f"{self.name} needs environments=, one value a row; with scikit-learn's metadata routing on")
+        scores = accuracies(column(y, "y", len(y)), estimator.predict(X), environments)
+        return self.sign * float(getattr(scores, self.measure))
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What scikit-learn should hand on."""
+        request = MetadataRequest(owner=self.name)
+        request.score.add_request(param="environments", alias=True)
+        return request
+
+
+average_accuracy = EnvironmentScorer("average_accuracy", "mean")
+"""Accuracy averaged over environments, which count the same."""
+
+worst_environment_accuracy = EnvironmentScorer("worst_environment_accuracy", "worst")
+"""Accuracy in the environment where it is lowest."""
+
+accuracy_gap = EnvironmentScorer("accuracy_gap", "gap", -1.0)
+"""Lowest less highest accuracy: minus the gap, since the highest score is taken for the best."""

@@ -1,0 +1,1 @@
+"""Tables of other people: files read in pieces, columns understood, rows turned into numbers."""

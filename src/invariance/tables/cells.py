@@ -1,0 +1,89 @@
+"""The cells of one column as numbers, as names, or neither."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$"
+LARGEST = float(np.finfo(np.float32).max)
+"""Models compute with 32 bits."""
+DATE = re.compile(
+    r"""(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}      # 2021-03-04
+      | \d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}     # 4.3.2021
+      | \d{1,2}[\s-]?[a-zäé]{3,9}\.?[\s,-]*\d{2,4}      # 4 March 2021
+      | [a-z]{3,9}\.?\s\d{1,2},?\s\d{4}     # March 4, 2021
+      | \d{1,2}:\d{2}(:\d{2})?)             # 12:30
+      ([T\s].*)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def is_date(text: str) -> bool:
+    """Whether a cell looks like a date or a time."""
+    return len(text) <= 40 and DATE.fullmatch(text) is not None
+
+
+def unusable(kind: pa.DataType) -> str:
+    """Why a column of Parquet holds neither numbers nor names; empty if it does."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return unusable(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return unusable(kind.value_type)
+    if pa.types.is_temporal(kind):
+        return "dates"
+    if pa.types.is_nested(kind):
+        return "lists"
+    usable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
+    return "" if _is_text(kind) or any(test(kind) for test in usable) else str(kind)
+
+
+def numbers(column: pa.Array) -> NDArray[np.float64]:
+    """Every cell as a number: infinite where it is too large, not a number where it is missing or a word, [n]."""
+    column = _plain(column)
+    if unusable(column.type):
+        return np.full(len(column), np.nan)
+    if _is_text(column.type):
+        column = _parsed(column)
+    elif pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.int8())
+    values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.where(np.abs(values) > LARGEST, np.inf, values)
+
+
+def names(column: pa.Array) -> pa.Array:
+    """Every cell as a name, null where it is missing. A whole number is the same name in every kind of file."""
+    column = _plain(column)
+    if unusable(column.type):
+        return pa.nulls(len(column), pa.string())
+    column = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    column = pc.replace_substring_regex(column, r"^([+-]?\d+)\.0*$", r"\1")
+    return pc.if_else(pc.is_in(column, value_set=pa.array(["", "nan"])), pa.scalar(None, pa.string()), column)
+
+
+def counts(column: pa.Array) -> dict[str, int]:
+    """How often each name occurs."""
+    found: list[dict[str, Any]] = names(column).drop_null().value_counts().to_pylist()
+    return {each["values"]: each["counts"] for each in found}
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    column = column.storage if isinstance(column, pa.ExtensionArray) else column
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def _parsed(column: pa.Array) -> pa.Array:
+    """Text as numbers: all at once where every cell is one, otherwise those that are."""
+    try:
+        return pc.cast(column, pa.float64())
+    except pa.ArrowInvalid:
+        column = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+        fits = pc.match_substring_regex(column, NUMBER)
+        return pc.cast(pc.if_else(fits, column, pa.scalar(None, pa.string())), pa.float64())

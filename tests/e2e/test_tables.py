@@ -1,0 +1,313 @@
+"""Tables from a practitioner's desk: the commands as they are used, from the file to the report in a browser."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from invariance.cli import main
+from invariance.tables import source as sources
+
+COMMAND = Path(sys.executable).with_name("invariance")
+TRUE = {"Lyon": 0.95, "Bern": 0.95, "Graz": 0.95, "Gent": 0.95, "Nice": 0.05, "Pisa": 0.05}
+"""How often the scanner's tint agrees with the label, in training and at two sites that nobody has seen."""
+UNSEEN = {"Oslo": 0.05, "Porto": 0.02}
+
+
+def write(path: Path, sites: dict[str, float | None], rows: int, seed: int) -> Path:
+    """Patients of some sites. None: the tint means nothing."""
+    rng = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["crp", "pressure", "sex", "tint", "hospital", "sick"])
+        for site, share in sites.items():
+            for _ in range(rows):
+                crp, pressure, noise = rng.normal(size=3)
+                sick = rng.random() < 1 / (1 + np.exp(pressure - crp))
+                agrees = rng.random() < (0.5 if share is None else share)
+                tint = (1 if sick == agrees else -1) + 0.2 * noise
+                cells = [
+                    f"{120 + 9 * pressure:.2f}",
+                    rng.choice(["f", "m"]),
+                    f"{tint:.3f}",
+                    site,
+                    "yes" if sick else "no",
+                ]
+                out.writerow([f"{crp:.3f}" if rng.random() < 0.98 else "", *cells])
+    return path
+
+
+class Done:
+    """What a command left behind."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self):
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The one line that an error is."""
+        assert self.code == 1
+        assert self.out == ""
+        assert self.err.startswith("error: ")
+        assert self.err.count("\n") == 1
+        return self.err.removeprefix("error: ").removesuffix("\n")
+
+
+def installed(*arguments: str | Path) -> Done:
+    """Run the installed command."""
+    single = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, env=single)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def invariance(monkeypatch, capsys) -> Callable[..., Done]:
+    """Run the command in this process."""
+
+    def run(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["invariance", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return Done(caught.value.code, *capsys.readouterr())
+
+    return run
+
+
+class Practice:
+    """A folder with tables, and the model that was fitted to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.train = write(folder / "train.csv", TRUE, 250, 0)
+        self.test = write(folder / "test.csv", UNSEEN, 400, 1)
+        self.model = folder / "model"
+        self.done = installed(
+            *("fit", self.train, "--label", "sick", "--environment", "hospital", "--test", self.test),
+            *("-o", self.model, "--licence", "CC0-1.0", "--json"),
+        )
+
+    @property
+    def plain(self):
+        return self.done.json
+
+
+@pytest.fixture(scope="module")
+def practice(tmp_path_factory) -> Practice:
+    return Practice(tmp_path_factory.mktemp("practice"))
+
+
+def table(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What others make of the same file: numbers, labels, sites."""
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    x = [[float(r["crp"] or 0), float(r["pressure"]), float(r["sex"] == "m"), float(r["tint"])] for r in rows]
+    return np.array(x), np.array([r["sick"] for r in rows]), np.array([r["hospital"] for r in rows])
+
+
+# Where a column means something else at every site
+
+
+def test_an_invariant_method_is_chosen_and_beats_everybody_at_sites_nobody_has_seen(practice):
+    plain = practice.plain
+    assert plain["method"] != "ERM"
+    x, y, _ = table(practice.train)
+    new, labels, sites = table(practice.test)
+    (own, erm) = ({s["name"]: s["right"] for s in plain["assessment"][m]["test"]} for m in ("model", "rival"))
+    assert plain["assessment"]["rival"]["title"] == "ERM"
+    for others in (LogisticRegression(), HistGradientBoostingClassifier(random_state=0)):
+        right = others.fit(x, y).predict(new) == labels
+        for site in UNSEEN:
+            assert own[site] > right[sites == site].mean() + 0.08
+    for site in UNSEEN:
+        assert own[site] > erm[site] + 0.08
+
+
+def test_the_report_says_what_misleads_and_where(practice):
+    plain = practice.plain
+    said = " ".join([plain["verdict"]["headline"], *plain["verdict"]["advice"]])
+    assert "ERM leans on tint" in said
+    assert "at a new site" in said
+    leanings = {m: {one["column"]: one for one in plain["assessment"][m]["leanings"]} for m in ("model", "rival")}
+    tint = leanings["rival"]["tint"]
+    assert tint["changed"] > 2 * leanings["model"]["tint"]["changed"]
+    assert tint["drop_by_site"]["Lyon"] > 0 > tint["drop_by_site"]["Nice"]
+
+
+def test_the_folder_holds_the_model_its_card_and_the_report(practice):
+    assert practice.done.err == ""
+    assert {path.name for path in practice.model.iterdir()} == {
+        *("manifest.json", "weights.safetensors", "README.md", "report.html")
+    }
+    card = (practice.model / "README.md").read_text()
+    assert "CC0-1.0" in card
+    assert "train.csv" in card
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_report_opens_in_a_browser(practice, visit, width, scheme):
+    seen = visit(practice.model / "report.html", width, scheme)
+    for article in ("#new-sites", "#test-sites", "#reliability", "#leanings-by-site"):
+        seen.see(article)
+    text = seen.page.inner_text("main")
+    assert "Predicting sick at new sites" in text
+    assert "What to do" in text
+    assert "Collapsed" not in text
+    assert seen.overflow() <= 0
+    assert seen.wrong == []
+
+
+# Where there is nothing to gain
+
+
+def test_without_a_shift_the_model_is_erm_and_says_that_nothing_is_gained(tmp_path):
+    train = write(tmp_path / "train.csv", dict.fromkeys(TRUE), 120, 2)
+    test = write(tmp_path / "test.csv", dict.fromkeys(UNSEEN), 1000, 3)
+    done = installed("fit", train, "--label", "sick", "-o", tmp_path / "auto", "--no-report")
+    assert done.code == 0, done.err
+    assert "nothing is gained" in done.out.lower()
+    own = installed("evaluate", tmp_path / "auto", test, "--environment", "hospital", "--json").json
+    installed("fit", train, "--label", "sick", "-o", tmp_path / "erm", "--method", "erm", "--no-report")
+    erm = installed("evaluate", tmp_path / "erm", test, "--environment", "hospital", "--json").json
+    assert abs(own["average"] - erm["average"]) <= 0.5
+
+
+# Predict and evaluate
+
+
+def test_predictions_come_in_the_order_of_the_rows_whatever_the_file(practice, invariance, tmp_path, monkeypatch):
+    done = invariance("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
+    assert done.code == 0
+    assert done.out == f"800 rows: {tmp_path / 'p.csv'}\n"
+    whole = (tmp_path / "p.csv").read_text()
+    assert whole.splitlines()[0].replace('"', "") == "prediction,probability_no,probability_yes"
+    with practice.test.open() as file:
+        rows = list(csv.DictReader(file))
+    columns = {name: [row[name] or None for row in rows] for name in rows[0]}
+    columns |= {name: [float(v) if v else None for v in columns[name]] for name in ("crp", "pressure", "tint")}
+    columns["hospital"] = columns.pop("hospital")  # another order of columns, and the label is not needed
+    parquet.write_table(pa.table({k: v for k, v in columns.items() if k != "sick"}), tmp_path / "new.parquet")
+    monkeypatch.setattr(sources, "ROWS", 100)
+    invariance("predict", practice.model, tmp_path / "new.parquet", "-o", tmp_path / "q.csv")
+    assert (tmp_path / "q.csv").read_text() == whole
+
+
+def test_predictions_agree_with_the_scores_of_evaluate(practice, invariance, tmp_path):
+    invariance("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
+    with (tmp_path / "p.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for row in rows[:50]:
+        p = {name: float(row[f"probability_{name}"]) for name in ("no", "yes")}
+        assert sum(p.values()) == pytest.approx(1, abs=1e-5)
+        assert row["prediction"] == max(p, key=p.__getitem__)
+    _, labels, sites = table(practice.test)
+    right = np.array([row["prediction"] for row in rows]) == labels
+    found = invariance("evaluate", practice.model, practice.test, "--json").json
+    assert found["by_environment"] == {site: pytest.approx(100 * right[sites == site].mean()) for site in UNSEEN}
+    assert found["unseen"] == sorted(UNSEEN)
+    for site, (low, high) in found["intervals"].items():
+        assert low < found["by_environment"][site] < high
+    shown = invariance("evaluate", practice.model, practice.test, "--environment", "sex").out
+    assert "average" in shown
+    assert all(name in shown for name in (" f ", " m "))
+
+
+def test_what_was_never_seen_is_predicted_too_and_said(practice, invariance, tmp_path):
+    (tmp_path / "new.csv").write_text("crp,pressure,sex,tint\n1.2,high,x,0.5\n,,,\n")
+    done = invariance("predict", practice.model, tmp_path / "new.csv", "-o", tmp_path / "p.parquet")
+    assert done.code == 0
+    assert "'pressure': 1 cells hold no number" in done.err
+    assert "'sex': 1 cells hold a name that training rows never had" in done.err
+    assert parquet.read_table(tmp_path / "p.parquet").num_rows == 2
+
+
+def test_memory_does_not_grow_with_the_file(practice, tmp_path):
+    """The same rows forty times over need no more than once; each piece of the file is a hundredth of it."""
+    lines = practice.test.read_text().splitlines(keepends=True)
+    (tmp_path / "short.csv").write_text("".join(lines))
+    (tmp_path / "long.csv").write_text(lines[0] + "".join(lines[1:]) * 600)
+    code = """
+import resource, sys
+from invariance.cli import main
+from invariance.tables import source
+source.BLOCK = 1 << 18
+sys.argv = ["invariance", "predict", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    peak = {}
+    for name in ("short", "long"):
+        arguments = [practice.model, tmp_path / f"{name}.csv", "-o", tmp_path / f"{name}-p.csv"]
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        peak[name] = int(done.stdout.splitlines()[-1])
+    assert (tmp_path / "long.csv").stat().st_size > 10 << 20
+    with (tmp_path / "long-p.csv").open() as file:
+        assert sum(1 for _ in file) == 600 * 800 + 1
+    assert peak["long"] - peak["short"] < 40 << 10  # kilobytes
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "train.csv"], "which column of train.csv is to be predicted? Say --label NAME"),
+        (["fit", "train.csv", "--label", "sik"], "no column 'sik' in train.csv"),
+        (["fit", "none.csv", "--label", "sick"], "there is no file none.csv"),
+        (["fit", ".", "--label", "sick"], ". is a folder"),
+        (
+            ["fit", "train.csv", "--label", "sick", "--method", "irm1"],
+            "no method is called 'irm1'. Did you mean 'irmv1'?",
+        ),
+        (["fit", "train.csv", "--label", "sick", "--ignore", "ag"], "no column 'ag' in train.csv"),
+        (["fit", "train.csv", "--label", "sick", "-o", "model"], "model already holds a"),
+        (["predict", "model", "none.csv"], "there is no file none.csv"),
+        (["predict", "none", "train.csv"], "none holds no manifest.json"),
+        (["predict", "model", "train.csv", "-o", "p.xls"], "cannot write p.xls"),
+        (["predict", "model", "short.csv"], "no column 'crp' in short.csv"),
+        (["evaluate", "model", "short.csv"], "no column 'sick' in short.csv"),
+        (["evaluate", "model", "train.csv", "--sampled"], "--sampled draws environments of a benchmark"),
+        (["evaluate", "model", "--environment", "site"], "--environment names a column of a table"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_answered_in_one_line(practice, invariance, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.csv").symlink_to(practice.train)
+    (tmp_path / "model").symlink_to(practice.model)
+    (tmp_path / "short.csv").write_text("pressure,sex,tint\n1,f,2\n")
+    assert invariance(*arguments).error.startswith(said)
+
+
+def test_a_model_of_a_table_is_not_taken_for_a_benchmark(practice, invariance):
+    assert "invariance evaluate" in invariance("evaluate", practice.model).error
+
+
+def test_one_site_alone_is_erm_and_says_so(invariance, tmp_path):
+    path = write(tmp_path / "train.csv", {"Lyon": None}, 60, 0)
+    done = invariance("fit", path, "--label", "sick", "--ignore", "hospital", "-o", tmp_path / "m", "--no-report")
+    assert done.code == 0
+    assert "no column says where rows are from" in done.out
+    assert "ERM" in done.out
+    done = invariance("fit", path, "--label", "sick", "--method", "rex", "-o", tmp_path / "n")
+    assert "rex needs rows of several environments" in done.err

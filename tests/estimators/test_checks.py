@@ -1,0 +1,31 @@
+"""scikit-learn's own checks, in a fresh interpreter where none of them is skipped."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys, warnings
+import torch
+from sklearn.utils.estimator_checks import check_estimator
+import invariance
+
+torch.set_num_threads(1)
+warnings.simplefilter("error", UserWarning)
+warnings.filterwarnings("ignore", "one environment has nothing to be invariant across", UserWarning)
+results = check_estimator(getattr(invariance, sys.argv[1])(), on_skip="raise", on_fail="raise")
+print(len(results), {result["status"] for result in results})
+"""
+
+
+@pytest.mark.parametrize("name", ["InvariantClassifier", "InvariantRegressor"])
+def test_it_is_an_estimator_to_scikit_learn(name):
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", CODE, name]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    many, status = done.stdout.split(maxsplit=1)
+    assert int(many) > 40
+    assert status.strip() == "{'passed'}"

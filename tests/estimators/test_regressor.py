@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from invariance.estimators.regressor import InvariantRegressor
+from invariance.recipes.presets import recipe
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """y = x₀ + noise everywhere; a second column follows y closely, but with another sign in the last environment."""
+    rng = np.random.default_rng(0)
+    e = np.repeat([0, 1, 2], 100)
+    cause = rng.normal(size=300)
+    y = cause + 0.5 * rng.normal(size=300)
+    effect = np.array([1.0, 0.8, -1.0])[e] * y + 0.3 * rng.normal(size=300)
+    return np.column_stack([cause, effect]), 1000 + 50 * y, e
+
+
+def test_targets_keep_their_units(numbers):
+    X, y, e = numbers
+    how = recipe("full-batch", changes={"epochs": 150, "lr": 0.02})
+    model = InvariantRegressor("erm", recipe=how, hidden=()).fit(X, y, environments=e)
+    assert model.predict(X).mean() == pytest.approx(y.mean(), abs=10)
+    assert model.score(X, y) > 0.5
+    assert model.scores_.mean < 0  # minus the mean squared error, of standardised targets
+    again = InvariantRegressor("erm", recipe=how, hidden=()).fit(X, 2 * y - 7, environments=e)
+    assert again.predict(X) == pytest.approx(2 * model.predict(X) - 7)
+
+
+def test_an_invariant_regressor_leans_less_on_what_changes_sign(numbers):
+    X, y, e = numbers
+    how = recipe("full-batch", changes={"epochs": 200, "lr": 0.02, "warmup": 0.25})
+
+    def leaning(method: str) -> float:
+        predict = InvariantRegressor(method, recipe=how, hidden=()).fit(X, y, environments=e).predict
+        return float(abs(predict([[0.0, 1.0]]) - predict([[0.0, -1.0]]))[0])
+
+    assert leaning("rex") < 0.6 * leaning("erm")
+
+
+def test_a_constant_target_is_predicted(numbers):
+    X, _, e = numbers
+    how = recipe("full-batch", changes={"epochs": 100, "lr": 0.02})
+    model = InvariantRegressor("erm", recipe=how).fit(X, np.full(300, 4.0), environments=e)
+    assert model.predict(X) == pytest.approx(4, abs=0.5)

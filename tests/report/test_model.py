@@ -1,0 +1,70 @@
+"""An assessment as a page; what the commands make of a real one is in e2e/test_tables.py."""
+
+import pytest
+
+pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+
+from invariance.artefacts import Figure
+from invariance.assessment.assess import Assessment, Examined
+from invariance.assessment.importance import Leaning
+from invariance.assessment.sites import Site
+from invariance.report.model import MOST_SITES, About, model_page
+from invariance.report.page import render
+
+
+def examined(title: str, names: list[str]) -> Examined:
+    found = tuple(Site(n, 10 + i, 0.5 + i / 4 / len(names), 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
+    leanings = (Leaning("tint", 0.2, dict.fromkeys(names[:12], 0.2), dict.fromkeys(names[:12], -0.1)),)
+    return Examined(title, found, found, found[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), leanings)
+
+
+def assessment(names: list[str]) -> Assessment:
+    return Assessment(
+        examined("REx", names), examined("ERM", names), "its risk is lower", (("no", 5), ("yes", 5)), len(names)
+    )
+
+
+@pytest.fixture
+def names(request) -> list[str]:
+    return [f"site {i}" for i in range(getattr(request, "param", 6))]
+
+
+def test_everything_a_practitioner_asks_is_on_the_page(names):
+    page = model_page(
+        assessment(names), About("patients.csv", "sick", (("tint", "numeric", "0 to 1"),), ("2 rows left out",))
+    )
+    assert [chapter.title for chapter in page.chapters] == [
+        *("What to do", "New sites", "Test table", "Certainty", "What it leans on")
+    ]
+    text = render(page)
+    for said in (
+        "Predicting sick at new sites",
+        "REx was chosen: its risk is lower.",
+        "2 rows left out",
+        "−10.0 to −10.0",
+    ):
+        assert said in text
+    assert "Collapsed" not in text
+    assert "Troubles" not in text
+
+
+@pytest.mark.parametrize("names", [2000], indirect=True)
+def test_of_many_sites_the_worst_are_shown(names):
+    page = model_page(assessment(names), About("patients.csv", "sick"))
+    figures = [a for a in page.artefacts() if isinstance(a, Figure) and a.name == "new-sites"]
+    assert figures[0].panels[0].places == tuple(names[:MOST_SITES])
+    assert figures[0].notes == ("Not shown: 1,975 more sites, at all of which it does better.",)
+    assert len(render(page)) < 6 << 20
+
+
+def test_names_of_others_are_text_and_nothing_else(hostile):
+    about = About(hostile[0], hostile[1], ((hostile[2], "numeric", hostile[3]),), (hostile[4],))
+    text = render(model_page(assessment(list(hostile)), about))
+    assert "<script>alert" not in text
+    assert "<img" not in text
+
+
+def test_a_model_without_a_rival_has_a_page(names):
+    found = assessment(names)
+    alone = Assessment(found.model, None, "", found.classes, 1)
+    assert "REx" in render(model_page(alone, About("patients.csv", "sick")))

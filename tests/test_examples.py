@@ -1,0 +1,53 @@
+"""The examples run as they stand, and show what they say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+def run(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(FOLDER / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def numbers(line: str) -> list[float]:
+    return [float(text) for text in re.findall(r"-?\d+\.\d+", line)]
+
+
+def test_every_example_is_run_here():
+    told = {"planted_column.py", "own_module.py", "grid_search.py", "regression.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == told
+
+
+def test_a_planted_column_misleads_logistic_regression_and_not_us():
+    *_, plain, own = run("planted_column.py").splitlines()
+    assert numbers(own)[1] > numbers(plain)[1] + 0.15
+
+
+def test_a_module_of_ones_own_is_trained_and_kept():
+    out = run("own_module.py")
+    assert numbers(out.splitlines()[0])[-1] > 0.8
+    assert "Licence: CC0-1.0" in out
+    assert out.endswith("loaded, it says the same: True\n")
+
+
+def test_a_grid_search_leaves_environments_out():
+    lines = run("grid_search.py").splitlines()
+    assert len(lines) == 4
+    assert max(numbers(line)[0] for line in lines) > 0.85
+
+
+def test_regression_keeps_the_cause():
+    plain, own = run("regression.py").splitlines()
+    assert numbers(own)[1] > max(0.2, numbers(plain)[1] + 0.2)
