@@ -169,9 +169,8 @@ def validate(model: Model, environments: Sequence[Environment], family: Family) 
     An invariant model's loss, its residual r and r·f, which is how its loss changes with the scale of its outputs,
     have one mean in all environments: nothing in how right it is tells them apart.
     """
-    each = [family.check(e.y, f"environment {e.name!r}") for e in environments]
-    f = torch.cat([outputs(model, e.x) for e in environments])
-    batch = Batch(f, torch.cat(each), tuple(len(e) for e in environments), family)
+    batch = Batch.of(environments, family)
+    f = outputs(model, batch.x)
     r = batch.residual(f)
     signs = torch.cat([batch.loss(f).unsqueeze(1), r, (r * f).sum(1, keepdim=True)], dim=1)
     scores = batch.mean(family.score(f, batch.y).double())

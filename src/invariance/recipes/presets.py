@@ -21,7 +21,7 @@ class Preset(NamedTuple):
 PRESETS: dict[str, Preset] = {
     "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}),
     "small-batch": Preset(
-        "batches of 1024 for 200 epochs, the ICLR 2023 paper's proposal",
+        "batches of 1024 for 200 epochs, the ICLR 2023 paper's proposal; also called paper",
         {"batch_size": 1024, "epochs": 200, "lr": 1e-3, "warmup": 0.25},
     ),
     "lsgd": Preset(

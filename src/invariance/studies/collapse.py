@@ -1,6 +1,6 @@
 """How the paper's protocol, taken literally, ends, and how our default does."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar, final
 
 from invariance.artefacts import Artefact, Curve, Figure, Lines
@@ -40,7 +40,7 @@ class Collapse(Study):
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One figure of three panels, of the first seed."""
         arms = self.arms(results.scale)
-        found = [(a, row.runs[0]) for a in arms if (row := results.row(a))]
+        found = [(a, row.runs[0]) for a in arms if (row := results.row(a)) and row.runs[0].history]
         panels = tuple(
             Lines(label.partition(",")[0], "share of the run", label, tuple(_curve(a, run, of) for a, run in found))
             for label, of in PANELS.items()
@@ -49,7 +49,5 @@ class Collapse(Study):
 
 
 def _curve(arm: Arm, run: Run, of: Measure) -> Curve:
-    history: Sequence[Checkpoint] = run.history
-    end = max((c.step for c in history), default=1)
-    x = tuple(c.step / end for c in history)
-    return Curve(f"{arm.method}, {arm.setting}", x, tuple(map(of, history)), dashed=arm.setting == PAPER)
+    x = tuple(c.step / run.history[-1].step for c in run.history)
+    return Curve(f"{arm.method}, {arm.setting}", x, tuple(map(of, run.history)), dashed=arm.setting == PAPER)
