@@ -59,7 +59,7 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
     (work := tmp_path / "work").mkdir()
     monkeypatch.chdir(work)
     monkeypatch.delenv("INVARIANCE_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("INVARIANCE_CACHE", str(tmp_path / "cache/invariance"))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("FORCE_COLOR", "INVARIANCE_DEBUG"):
