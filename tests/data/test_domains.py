@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from invariance.core import Benchmark
-from invariance.data.domains import tree
+from invariance.data.domains import images_of, tree
 from invariance.data.folder import Folder
 from invariance.data.pacs import PACS
 from invariance.data.vlcs import VLCS
@@ -59,7 +59,7 @@ def test_no_image_has_two_purposes_and_none_is_lost(pacs):
 def test_shares_are_as_asked_and_classes_in_proportion(given_folder):
     given_folder("PACS")
     benchmark = PACS(images=300, image_size=8, test=0.3, validation=0.2).load(0)
-    found = tree(PACS().root(), 300)
+    found = tree(images_of(PACS().root(), 300))
     for part, share in (("train", 0.5), ("validation", 0.2), ("test", 0.3)):
         for e in getattr(benchmark, part):
             own = found.label[found.domain == found.domains.index(e.name)]
@@ -174,7 +174,7 @@ def test_files_without_an_image_are_counted_and_refused(own):
 
 def test_or_they_are_named_and_left_out_if_so_asked(own, wrong, caplog):
     benchmark = Folder(path=str(own), image_size=4, broken="skip").load(0)
-    files = tree(own).files.names
+    files = images_of(own).names
     used = {files[row] for e in (*benchmark.train, *benchmark.validation, *benchmark.test) for row in e.x.rows.tolist()}
     assert len(used) == 40
     assert all(f"day/dog/{name}" in caplog.text for name in wrong)

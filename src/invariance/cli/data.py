@@ -86,8 +86,7 @@ def show(
     path = output or Path(f"{name}.png")
     writable(path, ".png", ".jpg", ".pdf")
     benchmark = DATA.create(name, parse_changes(changes or []).get("data")).load(seed)
-    seen = {e.name for e in benchmark.train}
-    shown = [*benchmark.train, *(e for e in benchmark.test if e.name not in seen)]
+    shown = [*benchmark.train, *benchmark.test]
     if benchmark.mechanism:
         shown += [benchmark.mechanism.environment(beta, generator(seed, "show", beta)) for beta in (0.5, 0.9)]
     contact_sheet(shown).save(path)

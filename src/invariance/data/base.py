@@ -39,6 +39,8 @@ RESNET: Preferences = {
     "short": {"batch_size": 96, "epochs": 8, "lr": 1e-3},
 }
 """What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and a short recipe for a processor."""
+PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
+"""The same for images that may be mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart."""
 LOOK: Mapping[str, Any] = {"checkpoints": 4, "train_rows": 500}
 """How much of a short run is measured where a pass over the data costs as much as training on them."""
 

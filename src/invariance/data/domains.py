@@ -31,21 +31,25 @@ class Tree(NamedTuple):
     label: Tensor
 
 
-def tree(root: Path, images: int | None = None, lister: Lister = listed) -> Tree:
-    """The tree below ``root``; at most ``images`` of each domain, evenly from all its files."""
+def images_of(root: Path, images: int | None = None, lister: Lister = listed) -> Files:
+    """The files of the tree below ``root``; at most ``images`` of each domain, evenly from all it has."""
     files = lister(root, [f"{domain}/{label}" for domain in _folders(root) for label in _folders(root / domain)])
-    if images:
-        owned: dict[str, list[int]] = {}
-        for i, name in enumerate(files.names):
-            owned.setdefault(name.split("/")[0], []).append(i)
-        files = files.take(
-            own[place * len(own) // most]
-            for own in owned.values()
-            for most in [min(images, len(own))]
-            for place in range(most)
-        )
     if not len(files):
         raise DataError(f"{root} holds no images; folders domain/class/ with images in them are wanted")
+    if images is None:
+        return files
+    owned: dict[str, list[int]] = {}
+    for i, name in enumerate(files.names):
+        owned.setdefault(name.split("/")[0], []).append(i)
+    kept = []
+    for own in owned.values():
+        most = min(images, len(own))
+        kept += [own[place * len(own) // most] for place in range(most)]
+    return files.take(kept)
+
+
+def tree(files: Files) -> Tree:
+    """Domains and classes of files, by their names."""
     parts = [name.split("/")[:2] for name in files.names]
     domains, classes = (tuple(sorted({part[level] for part in parts})) for level in (0, 1))
     domain = torch.tensor([domains.index(d) for d, _ in parts])
@@ -86,7 +90,7 @@ class Domains(DataSet):
 
     def domains(self) -> tuple[str, ...]:
         """The domains there are."""
-        return tree(self.root(), self.images).domains
+        return tree(images_of(self.root(), self.images)).domains
 
     def folds(self) -> tuple[Self, ...]:
         """Leave one domain out: the same data set with every domain unseen in turn."""
@@ -94,13 +98,13 @@ class Domains(DataSet):
 
     def fingerprint(self) -> str:
         try:
-            return tree(self.root(), self.images, remembered).files.fingerprint
+            return images_of(self.root(), self.images, remembered).fingerprint
         except InvarianceError:
             return "missing"
 
     def size(self) -> Size:
         try:
-            found = tree(self.root(), self.images, remembered)
+            found = tree(images_of(self.root(), self.images, remembered))
             counts = dict(zip(found.domains, torch.bincount(found.domain).tolist(), strict=True))
         except InvarianceError:
             counts = {domain: min(n, self.images or n) for domain, n in self.published.items()}
@@ -109,7 +113,7 @@ class Domains(DataSet):
 
     def state(self) -> State:
         try:
-            found = tree(root := self.root(), None, remembered)
+            found = tree(images_of(root := self.root(), None, remembered))
         except InvarianceError as error:
             return State("missing", str(error))
         counts = dict(zip(found.domains, torch.bincount(found.domain).tolist(), strict=True))
@@ -121,7 +125,7 @@ class Domains(DataSet):
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:
         if oracle:
             raise BadValue(f"nobody knows what is spurious in the domains of {self.title}; an oracle cannot be had")
-        found = tree(self.root(), self.images)
+        found = tree(images_of(self.root(), self.images))
         if self.unseen is not None and self.unseen not in found.domains:
             raise UnknownName.of(f"domain of {self.title}", self.unseen, found.domains)
         images, broken = pictures(found.files, self.image_size, title=self.title, broken=self.broken)

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
-from invariance.data.base import RESNET
+from invariance.data.base import PHOTOGRAPHS
 from invariance.data.domains import Domains
 from invariance.errors import BadValue
 from invariance.models.resnet import ResNet
@@ -23,7 +23,7 @@ class Folder(Domains):
     citation: ClassVar[str] = "yours"
     licence: ClassVar[str] = "yours"
     architecture: ClassVar[ResNet] = ResNet()
-    preferences: ClassVar[Preferences] = RESNET
+    preferences: ClassVar[Preferences] = PHOTOGRAPHS
 
     path: str = ""
 

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
-from invariance.data.base import LOOK, RESNET, Scales
+from invariance.data.base import LOOK, PHOTOGRAPHS, Scales
 from invariance.data.domains import Domains
 from invariance.data.files import folder
 from invariance.models.resnet import ResNet
@@ -27,7 +27,7 @@ class PACS(Domains):
     licence: ClassVar[str] = "not stated"
     source: ClassVar[str] = "http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017"
     architecture: ClassVar[ResNet] = ResNet()
-    preferences: ClassVar[Preferences] = RESNET
+    preferences: ClassVar[Preferences] = PHOTOGRAPHS
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 4}},
         "quick": {"data": {"image_size": 48}, "model": {"width": 32}, "evaluation": LOOK},

@@ -21,9 +21,10 @@ def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Ima
     sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "#e4e4e4")
     pen = ImageDraw.Draw(sheet)
     labels = sorted({label for environment in environments for label in environment.y.unique().tolist()})
-    each = max(1, columns // len(labels))
+    labels = labels[:: -(-len(labels) // columns)]  # of numbers, some
+    each = columns // len(labels)
     for place, label in enumerate(labels):
-        pen.text((MARGIN + place * each * (CELL + GAP), 4), f"y = {label:g}", fill="black")
+        pen.text((MARGIN + place * each * (CELL + GAP), 4), f"y = {label:.3g}", fill="black")
     for row, environment in enumerate(environments):
         top = 20 + row * (CELL + GAP)
         pen.text((8, top + CELL // 2 - 6), environment.name.replace("β=", "beta "), fill="black")
