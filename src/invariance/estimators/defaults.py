@@ -24,7 +24,7 @@ def objective(method: str | Objective) -> Objective:
     """The method, with a table's defaults where it is given by name."""
     if isinstance(method, Objective):
         return method
-    own = {field.name for field in dataclasses.fields(METHODS[method])}  # type: ignore[arg-type]
+    own = {field.name for field in dataclasses.fields(METHODS[method])}
     return METHODS.create(method, {name: value for name, value in FIELDS.items() if name in own})
 
 
