@@ -12,10 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 from invariance import InvariantClassifier
 
-AGREES = {"Lyon": 0.95, "Bern": 0.9, "Graz": 0.3, "Turin": 0.8, "new": 0.05}
+AGREES = {"Lyon": 0.98, "Bern": 0.95, "Graz": 0.3, "Turin": 0.9, "new": 0.05}
 
 X, y = load_breast_cancer(return_X_y=True)
-X = X[:, 10:15]  # standard errors of five measurements: some signal, not all of it
+X = X[:, [1, 4, 8, 9, 11]]  # texture, smoothness, symmetry: enough to go by, not enough to be sure
 rng = np.random.default_rng(0)
 site = rng.permutation(np.resize(list(AGREES), len(y)))
 agrees = rng.random(len(y)) < np.vectorize(AGREES.get)(site)

@@ -30,10 +30,10 @@ def sites() -> Callable[..., Table]:
         tables = []
         for site, share in shares.items():
             x = rng.normal(size=(rows, 6))
-            y = rng.random(rows) < 1 / (1 + np.exp(-1.5 * (x[:, 0] - x[:, 1] + 0.7 * x[:, 2])))
+            y = rng.random(rows) < 1 / (1 + np.exp(-1.2 * (x[:, 0] - x[:, 1] + 0.7 * x[:, 2])))
             if share is not None:
                 agrees = rng.random(rows) < share
-                x[:, -1] = 1.5 * np.where(y == agrees, 1, -1) + 0.6 * x[:, -1]
+                x[:, -1] = 2 * np.where(y == agrees, 1, -1) + 0.5 * x[:, -1]
             tables.append(Table(x, np.where(y, "sick", "well"), np.full(rows, site)))
         return Table(*map(np.concatenate, zip(*tables, strict=True)))
 

@@ -17,7 +17,7 @@ TRAIN, UNSEEN = ("a", "b", "c", "d"), ("e", "f")
 @pytest.fixture(scope="module")
 def flips(sites):
     """Six sites, and a column that says the label in most rows, except where it says the opposite."""
-    return sites({"a": 0.95, "b": 0.9, "c": 0.15, "d": 0.8, "e": 0.1, "f": 0.05})
+    return sites({"a": 0.98, "b": 0.95, "c": 0.3, "d": 0.9, "e": 0.1, "f": 0.05})
 
 
 @pytest.fixture(scope="module")

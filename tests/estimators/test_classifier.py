@@ -214,4 +214,4 @@ def test_it_says_what_it_does_where_asked(fit, capsys):
     fit()
     assert capsys.readouterr().out == ""
     fit(verbose=True)
-    assert capsys.readouterr().out.startswith("update 2: score 0.")
+    assert capsys.readouterr().out.startswith("after 2 updates: score 0.")

@@ -7,12 +7,12 @@ from invariance.recipes.presets import recipe
 
 @pytest.fixture(scope="module")
 def numbers():
-    """y = x₀ + noise everywhere; a second column follows y closely, but with another sign in the last environment."""
+    """y is a cause and noise everywhere; a second column is y and noise, more of it in each environment."""
     rng = np.random.default_rng(0)
     e = np.repeat([0, 1, 2], 100)
     cause = rng.normal(size=300)
     y = cause + 0.5 * rng.normal(size=300)
-    effect = np.array([1.0, 0.8, -1.0])[e] * y + 0.3 * rng.normal(size=300)
+    effect = y + np.array([0.1, 0.5, 1.5])[e] * rng.normal(size=300)
     return np.column_stack([cause, effect]), 1000 + 50 * y, e
 
 
@@ -27,15 +27,14 @@ def test_targets_keep_their_units(numbers):
     assert again.predict(X) == pytest.approx(2 * model.predict(X) - 7)
 
 
-def test_an_invariant_regressor_leans_less_on_what_changes_sign(numbers):
+def test_an_invariant_regressor_leans_less_on_the_effect(numbers):
     X, y, e = numbers
-    how = recipe("full-batch", changes={"epochs": 200, "lr": 0.02, "warmup": 0.25})
 
     def leaning(method: str) -> float:
-        predict = InvariantRegressor(method, recipe=how, hidden=()).fit(X, y, environments=e).predict
+        predict = InvariantRegressor(method).fit(X, y, environments=e).predict
         return float(abs(predict([[0.0, 1.0]]) - predict([[0.0, -1.0]]))[0])
 
-    assert leaning("rex") < 0.6 * leaning("erm")
+    assert leaning("rex") < 0.5 * leaning("erm")
 
 
 def test_a_constant_target_is_predicted(numbers):

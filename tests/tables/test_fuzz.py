@@ -1,9 +1,12 @@
 """Tables that went wrong: each ends in one line that says why, or in numbers that are right. Never in a traceback."""
 
 import gzip
+import io
 import random
+import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +19,11 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 import pyarrow as pa
 from pyarrow import parquet
 
+from invariance.cli import main
 from invariance.errors import InvarianceError
 from invariance.tables.frame import Frame, Understood, read, understand
 
-MALFORMED = 2400
+MALFORMED, COMMANDS = 2400, 24
 Rows = list[list[str]]
 Damage = Callable[[Rows, random.Random], None]
 
@@ -195,3 +199,36 @@ def test_a_table_that_went_wrong_ends_in_one_line_or_in_numbers(damaged, seed, c
         said = outcome(path)
     assert said.isprintable()
     assert said == "" or 20 < len(said) < 1200
+
+
+def commanded(arguments: list[str]) -> tuple[int, str]:
+    """How the command ends, and what it says on standard error."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(said), redirect_stdout(io.StringIO()):
+        patch.setattr(sys, "argv", ["invariance", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+    return int(end.value.code or 0), said.getvalue()
+
+
+@settings(max_examples=COMMANDS)
+@given(
+    seed=st.integers(0, 2**32),
+    cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=2),
+    how=st.just("as it is") | st.sampled_from(sorted(BYTES)),
+    file=st.sampled_from(FILES),
+)
+def test_the_command_ends_in_one_line_or_in_a_model_that_predicts_every_row(damaged, seed, cells, how, file):
+    with tempfile.TemporaryDirectory() as folder:
+        path, model, out = Path(folder) / file, Path(folder) / "model", Path(folder) / "out.csv"
+        path.write_bytes(damaged(seed, cells, how, file))
+        given = ["--label", "sick", "--environment", "hospital", "--method", "erm", "--no-report", "-o", str(model)]
+        code, said = commanded(["fit", str(path), *given])
+        if code:
+            assert said.startswith("error: ")
+            assert said.removesuffix("\n").isprintable()
+            assert not model.exists()
+            return
+        assert said == ""
+        assert commanded(["predict", str(model), str(path), "-o", str(out)])[0] == 0
+        assert np.isfinite([float(line.rsplit(",", 1)[1]) for line in out.read_text().splitlines()[1:]]).all()

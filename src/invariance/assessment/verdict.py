@@ -58,7 +58,10 @@ def _headline(found: Assessment) -> str:
         return expected
     low, other = worst(model.new), worst(rival.new)
     if at.mean - beside.mean >= POINTS:
-        return f"{expected} ERM, the ordinary model, would be right on {percent(beside.mean)} there."
+        return (
+            f"{expected} ERM, the ordinary model, would be right on {percent(beside.mean)} there, and on "
+            f"{percent(other.right)} at its worst; {model.title} at its worst on {percent(low.right)}."
+        )
     if low.right - other.right >= POINTS:
         return (
             f"{expected} ERM, the ordinary model, is as good on average, and worse where it does worst: right on "

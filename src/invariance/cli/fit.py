@@ -100,9 +100,7 @@ def _about(known: "Understood") -> dict[str, str]:
     from invariance.tables.source import short
 
     about = {"table": known.source.path.name, "label": known.encoder.label, "environment": known.encoder.environment}
-    named = {name: short(value) for name, value in about.items() if value}
-    title = f"A model of {short(known.encoder.label)}"
-    return {"title": title, **named}
+    return {name: short(value) for name, value in about.items() if value}
 
 
 def _assessed(

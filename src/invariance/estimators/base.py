@@ -182,7 +182,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         x = validate_data(self, plain(X), **checks)
         weight = next(self.module_.parameters())
         parts = [
-            outputs(self.module_, torch.tensor(part, dtype=weight.dtype, device=weight.device)).cpu()
+            outputs(
+                self.module_, torch.tensor(np.ascontiguousarray(part), dtype=weight.dtype, device=weight.device)
+            ).cpu()
             for part in np.array_split(x, max(1, -(-len(x) // 65536)))
         ]
         return torch.cat(parts)

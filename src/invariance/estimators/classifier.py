@@ -31,7 +31,7 @@ class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise BadValue(f"y holds one class, {self.classes_[0]!r}; a classifier needs at least two classes")
+            raise BadValue(f"y holds one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two classes")
         return self._family, codes
 
     @property

@@ -78,7 +78,7 @@ def split(
     """The rows of each environment, in the order they came in; parts of one tensor."""
     order = np.argsort(codes, kind="stable")
     sizes = np.bincount(codes, minlength=len(names)).tolist()
-    xs = torch.from_numpy(x[order]).to(device).split(sizes)
+    xs = torch.from_numpy(np.ascontiguousarray(x[order])).to(device).split(sizes)
     ys = torch.from_numpy(y[order]).to(device).split(sizes)
     ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).to(device).split(sizes)
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]

@@ -148,7 +148,7 @@ def _module(estimator: Invariant, content: dict[str, Any], weights: dict[str, to
     blank = torch.zeros(network["standard"])
     classes = getattr(estimator, "classes_", ())
     model = assemble(
-        Standard(blank, blank),
+        Standard(blank, blank.clone()),
         network["width"],
         len(classes) if len(classes) > 2 else 1,
         hidden=estimator.hidden,

@@ -60,7 +60,7 @@ def _chosen(found: Assessment) -> str:
 
 def _method(title: str) -> Method:
     cls = next(cls for cls in METHODS.classes.values() if cls.title == title)
-    return Method(cls.title, cls.formula, cls.citation, cls.differs)
+    return Method(cls.title, cls.formula, cls.citation)
 
 
 def _facts(found: Assessment) -> tuple[tuple[str, str], ...]:

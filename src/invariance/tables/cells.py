@@ -1,7 +1,7 @@
 """The cells of one column as numbers, as names, or neither."""
 
 import re
-from typing import Any
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -64,10 +64,14 @@ def names(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(column, value_set=pa.array(["", "nan"])), pa.scalar(None, pa.string()), column)
 
 
-def counts(column: pa.Array) -> dict[str, int]:
-    """How often each name occurs."""
-    found: list[dict[str, Any]] = names(column).drop_null().value_counts().to_pylist()
-    return {each["values"]: each["counts"] for each in found}
+def counts(column: pa.Array, most: int | None = None) -> Counter[str]:
+    """How often each name occurs; of many different cells, the first ``most``."""
+    found = _plain(column).value_counts()[:most]
+    named: Counter[str] = Counter()
+    for name, many in zip(names(found.field("values")).to_pylist(), found.field("counts").to_pylist(), strict=True):
+        if name is not None:
+            named[name] += many
+    return named
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -49,15 +49,13 @@ class Profile:
         if len(finite):
             self.counting &= bool(np.all(np.diff(finite) == 1)) and (not self.finite or finite[0] == self.highest + 1)
             self.lowest, self.highest = min(self.lowest, finite.min()), max(self.highest, finite.max())
-        self.numbers += len(found) - int(np.isnan(found).sum())
+        numeric, filled = len(found) - int(np.isnan(found).sum()), len(column) - column.null_count
+        self.numbers += numeric
         self.finite += len(finite)
         self.total += float(finite.sum())
-        if self.many and len(finite) == len(column):
-            self.present += len(column)
-            return
-        self.present += len(column) - names(column).null_count
+        self.present += filled if numeric == filled else len(column) - names(column).null_count
         if not self.many:
-            self.values.update(counts(column))
+            self.values.update(counts(column, None if self.complete else 2 * DISTINCT))
             self.many = len(self.values) > DISTINCT and not self.complete
 
     @property

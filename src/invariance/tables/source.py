@@ -28,10 +28,11 @@ WIDE = 20_000
 
 @dataclass(frozen=True)
 class Source:
-    """A file and its columns. ``delimiter`` is empty for Parquet."""
+    """A file, its columns, and what its header calls them. ``delimiter`` is empty for Parquet."""
 
     path: Path
     columns: tuple[str, ...]
+    header: tuple[str, ...]
     delimiter: str = ""
 
     @classmethod
@@ -40,17 +41,17 @@ class Source:
         kind = _kind(path)
         with _reading(path):
             if kind == ".parquet":
-                names, delimiter = list(parquet.read_schema(path).names), ""
+                header, delimiter = tuple(parquet.read_schema(path).names), ""
             else:
                 delimiter = _delimiter(path, kind)
                 with _text(path, delimiter) as reader:
-                    names = list(reader.schema.names)
-        if not 0 < len(names) <= WIDE:
-            raise DataError(f"{path} has {len(names):,} columns; from one to {WIDE:,} are read")
-        names = [name.strip() or f"column {i}" for i, name in enumerate(names, 1)]
+                    header = tuple(reader.schema.names)
+        if not 0 < len(header) <= WIDE:
+            raise DataError(f"{path} has {len(header):,} columns; from one to {WIDE:,} are read")
+        names = [name.strip() or f"column {i}" for i, name in enumerate(header, 1)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
-        return cls(path, tuple(names), delimiter)
+        return cls(path, tuple(names), header, delimiter)
 
     def need(self, column: str) -> str:
         """The column, or an error that says what there is."""
@@ -73,10 +74,8 @@ class Source:
                 yield {name: batch.column(place) for name, place in zip(wanted, places, strict=True)}
 
     def _text_batches(self) -> Iterator[pa.RecordBatch]:
-        with _text(self.path, self.delimiter) as first:
-            types = {name: pa.string() for name in first.schema.names}
         last = None
-        with _text(self.path, self.delimiter, types) as reader:
+        with _text(self.path, self.delimiter, dict.fromkeys(self.header, pa.string())) as reader:
             for batch in reader:
                 last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
                 yield _decimal_points(batch) if self.delimiter == ";" else batch
