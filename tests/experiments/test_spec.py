@@ -220,7 +220,6 @@ OTHERS = {
     "stop_below": (None, 0.55),
     "batch_size": (None, 512),
     "hold_out": (None, "β=0.1"),
-    "augment": (None, {"flip": 0.5, "shift": 2}),
     "shift": ("none", "class"),
     "test_pool": ("test-file", "train-file"),
     "gradient": ({"kind": "plain"}, {"kind": "sam", "radius": 0.1}),
