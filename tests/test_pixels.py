@@ -149,4 +149,4 @@ def test_streaming_a_file_does_not_fill_the_memory(tmp_path):
     """
     lines = "\n".join(line[4:] for line in code.splitlines())
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 120
+    assert int(done.stdout) < 250  # as numbers it would be 1,200 MB

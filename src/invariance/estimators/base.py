@@ -135,7 +135,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             raise BadValue(f"hidden is {self.hidden!r}; widths of layers are wanted, for example (64, 32)")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
+            seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
         how = partial(defaults.recipe_for, self.recipe)
         return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
 
