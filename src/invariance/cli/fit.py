@@ -50,11 +50,12 @@ def fit(
     known = _understood(data, label, environment, numeric=numeric, categorical=categorical, ignored=ignore)
     rows = read(known.source, known.encoder)
     tested = _test_rows(test, known)
+    method = _possible(method, rows, known)
     if not as_json:
         _show_table(known, rows)
     with progress() as bar:
         bar.add_task(f"training on {len(rows.y):,} rows", total=None)
-        estimator = _trained(method, seed, rows, known)
+        estimator = _trained(method, seed, rows)
         Fitted(known.encoder, estimator).save(output, licence=licence, about=_about(known))
         bar.add_task("leaving out one site after another", total=None)
         found = _assessed(estimator, rows, tested, known) if report else None
@@ -81,17 +82,26 @@ def _test_rows(test: Path | None, known: "Understood") -> "Frame | None":
     return read(Source.open(test), known.encoder) if test else None
 
 
-def _trained(method: str, seed: int, rows: "Frame", known: "Understood") -> "InvariantClassifier":
+def _possible(method: str, rows: "Frame", known: "Understood") -> str:
+    """The method, if there is one of that name and rows of as many environments as it needs."""
     from invariance.errors import BadValue
+    from invariance.objectives import METHODS
+
+    if method != "auto":
+        METHODS[method]
+    if len(set(rows.environments.tolist())) > 1:
+        return method
+    if method not in ("auto", "erm"):
+        raise BadValue(
+            f"{method} needs rows of several environments and {known.source.path} has one; name the column that says "
+            "where rows are from with --environment, or take --method erm"
+        )
+    return "erm"
+
+
+def _trained(method: str, seed: int, rows: "Frame") -> "InvariantClassifier":
     from invariance.estimators.classifier import InvariantClassifier
 
-    if len(set(rows.environments.tolist())) == 1:
-        if method not in ("auto", "erm"):
-            raise BadValue(
-                f"{method} needs rows of several environments and {known.source.path} has one; name the column that "
-                "says where rows are from with --environment, or take --method erm"
-            )
-        method = "erm"
     return InvariantClassifier(method, random_state=seed).fit(rows.x, rows.y, environments=rows.environments)
 
 
