@@ -35,7 +35,11 @@ class Collapse(Study):
 
     def arms(self, scale: str) -> list[Arm]:
         often = {"evaluation": {"checkpoints": CHECKPOINTS[scale]}}
-        return [arm(scale, method, DATA, profile, profile, often) for profile in (PAPER, DEFAULT) for method in METHODS]
+        return [
+            arm(scale, method, DATA, profile, profile, often if profile == PAPER else {})
+            for profile in (PAPER, DEFAULT)
+            for method in METHODS
+        ]
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One figure of three panels, of the first seed."""
