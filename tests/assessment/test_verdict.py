@@ -20,7 +20,7 @@ def test_an_invariant_model_that_helps_says_how_much(assessment):
 def test_what_erm_leans_on_is_named_with_the_site_where_it_misleads(assessment):
     text = said(assessment(EVEN, UNEVEN))
     assert "ERM leans on tint: 40 % of its answers hang on it, and 2 % of this model's." in text
-    assert "It helps ERM at Lyon and misleads it at Graz." in text
+    assert "It helps ERM at Lyon and misleads it at Graz: ask why" in text
 
 
 def test_erm_says_that_nothing_is_gained(assessment):

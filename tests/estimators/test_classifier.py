@@ -79,6 +79,8 @@ def test_without_environments_it_warns_and_is_erm(fit, small):
     with pytest.warns(UserWarning, match=ONE):
         fit("auto", environments=["Lyon"] * len(small.y))
     assert METHODS.name(model.objective_) == "erm"
+    with pytest.raises(UnknownName):
+        fit("irmv7", environments=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plain = fit("erm", environments=None)

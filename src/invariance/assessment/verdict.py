@@ -124,8 +124,8 @@ def _columns(found: Assessment) -> Iterator[str]:
             f"{percent(model.changed)} of this model's."
         )
         if erm.drop_by_site[hurts] < -POINTS / 2:
-            text += f" It helps ERM at {helps} and misleads it at {hurts}."
-        yield f"{text} Ask why it should mean the same everywhere."
+            text += f" It helps ERM at {helps} and misleads it at {hurts}: ask why it should mean the same everywhere."
+        yield text
 
 
 def _sureness(found: Assessment) -> Iterator[str]:

@@ -25,7 +25,6 @@ from invariance.evaluation import Scores, outputs
 from invariance.families import Family
 from invariance.models.base import Model
 from invariance.objectives.base import Objective
-from invariance.objectives.erm import ERM
 from invariance.recipes.recipe import Recipe
 from invariance.selection import RULES, Checkpoint, select
 
@@ -141,14 +140,14 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Objective:
         """What to minimise: as asked for, or chosen."""
-        if len(environments) == 1 and not (self.method == "erm" or isinstance(self.method, ERM)):
+        named = None if self.method == "auto" else defaults.objective(self.method)
+        if named and named.oracle:
+            raise BadValue(f"{named.title} is for inputs without their spurious part; name another method")
+        if len(environments) == 1 and not (named and named.needs_environments == 1):
             warnings.warn(ONE, UserWarning, stacklevel=4)
             return defaults.objective("erm")
-        if self.method != "auto":
-            objective = defaults.objective(self.method)
-            if objective.oracle:
-                raise BadValue(f"{objective.title} is for inputs without their spurious part; name another method")
-            return objective
+        if named:
+            return named
         self.choice_ = choose(learner, environments, self._say)
         self._say(f"chose {self.choice_.method}: {self.choice_.reason}")
         return self.choice_.objective
