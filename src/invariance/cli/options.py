@@ -20,7 +20,6 @@ RecipeName = Annotated[
     str, typer.Option("--recipe", help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Folder = Annotated[Path, typer.Argument(help="A folder that 'invariance train' wrote.")]
 
 
 def out() -> Console:

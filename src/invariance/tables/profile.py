@@ -1,7 +1,7 @@
 """What a column holds, learned in one pass over the rows."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,10 +91,10 @@ class Profile:
         return len(texts) > 20 and words > len(texts) / 2
 
 
-def profiles(source: Source, complete: Collection[str] = (), columns: Iterable[str] | None = None) -> list[Profile]:
+def profiles(source: Source, complete: Collection[str] = ()) -> list[Profile]:
     """Every column after one pass. All values of ``complete`` columns are counted, however many there are."""
-    found = [Profile(name, name in complete) for name in (source.columns if columns is None else columns)]
-    for batch in source.batches([profile.name for profile in found]):
+    found = [Profile(name, name in complete) for name in source.columns]
+    for batch in source.batches():
         for profile in found:
             profile.add(batch[profile.name])
     return found

@@ -31,11 +31,11 @@ class Sink:
 
 
 @contextmanager
-def sink(path: Path, classes: Sequence[str], dtype: Any = np.float32) -> Iterator[Sink]:
+def sink(path: Path, classes: Sequence[str]) -> Iterator[Sink]:
     """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written."""
     claim(path)
     fields = [pa.field("prediction", pa.string())]
-    fields += [pa.field(f"probability_{name}", pa.from_numpy_dtype(dtype)) for name in classes]
+    fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
     schema = pa.schema(fields)
     part = path.with_name(f"{path.name}.part")
     try:
