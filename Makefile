@@ -24,6 +24,7 @@ bench: .venv/report
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/tables.py
 

@@ -30,6 +30,7 @@ from invariance.core import Batch, Environment, generator
 from invariance.objectives.base import Annealed, Objective
 from invariance.objectives.birm import BIRM
 from invariance.objectives.erm import ERM
+from invariance.pixels import floats
 from invariance.schedules import Clock
 from invariance.training import Training
 
@@ -95,7 +96,7 @@ def check(name: str, data: Sequence[Environment]) -> float:
     batch = Batch.of([Environment(e.name, e.x[:512], e.y[:512]) for e in data], training.data.family)
     ours = gradients(training, batch)
     moving = training.model.features if name == "bloc-irm" else training.model
-    parts = [(batch.x[batch.rows(e)], batch.y[batch.rows(e)]) for e in range(len(data))]
+    parts = [(floats(batch.x[batch.rows(e)]), batch.y[batch.rows(e)]) for e in range(len(data))]
     value = straightforward.total(evaluate, training.model, parts, weights(objective, clock_of(training)), moving)
     return difference(ours, torch.autograd.grad(value, list(moving.parameters())))
 

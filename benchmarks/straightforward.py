@@ -16,6 +16,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from invariance.core import Environment
 from invariance.models.base import Model
+from invariance.pixels import floats
 
 Parts = Sequence[tuple[Tensor, Tensor]]
 """Inputs and labels of each environment."""
@@ -158,7 +159,7 @@ class Loop:
             self.orders, self.start = [torch.randperm(len(e)) for e in self.data], 0
         rows = [order[self.start : self.start + self.rows_each] for order in self.orders]
         self.start += self.rows_each
-        parts = [(e.x[chosen], e.y[chosen]) for e, chosen in zip(self.data, rows, strict=True)]
+        parts = [(floats(e.x[chosen]), e.y[chosen]) for e, chosen in zip(self.data, rows, strict=True)]
         loss = total(self.evaluate, self.model, parts, self.weights, self.moving)
         self.optimiser.zero_grad()
         loss.backward()

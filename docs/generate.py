@@ -4,6 +4,7 @@ from pathlib import Path
 
 from invariance.catalogue import defaults
 from invariance.data import DATA
+from invariance.data.base import DataSet
 from invariance.objectives import METHODS
 
 HERE = Path(__file__).parent / "generated"
@@ -26,6 +27,11 @@ def section(cls: type, heading: str, lines: list[str]) -> str:
     return "\n\n".join([f"## {heading}", f"```text\n{about.strip()}\n```", *lines, fields(cls)])
 
 
+def provenance(data: type[DataSet]) -> str:
+    """Licence and source in one line."""
+    return f"Licence: {data.licence}." + (f" Source: <{data.source}>" if data.source else "")
+
+
 def main() -> None:
     """Write both pages."""
     methods = [
@@ -37,7 +43,7 @@ def main() -> None:
         for name, cls in METHODS.classes.items()
     ]
     data = [
-        section(cls, f"{cls.title} (`{name}`)", [cls.about, cls.citation, f"Licence: {cls.licence}"])
+        section(cls, f"{cls.title} (`{name}`)", [cls.about, cls.citation, provenance(cls)])
         for name, cls in DATA.classes.items()
     ]
     HERE.mkdir(exist_ok=True)

@@ -31,6 +31,14 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Prepared images go to a folder of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INVARIANCE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def double() -> Iterator[None]:
     """New tensors are float64."""

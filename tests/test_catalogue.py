@@ -77,8 +77,8 @@ def test_names_are_read_in_any_case_and_with_either_dash(name):
         (METHODS, "block_irm", "no method is called 'block_irm'. Did you mean 'bloc-irm'?"),
         (DATA, "coloured-mnist", "no data set is called 'coloured-mnist'. Did you mean 'colored-mnist'?"),
         (MODELS, "MPL", "no model is called 'MPL'. Did you mean 'mlp'?"),
-        (MODELS, "zzzz", "no model is called 'zzzz'. Known: linear, mlp."),
-        (MODELS, "", "no model is called ''. Known: linear, mlp."),
+        (MODELS, "zzzz", "no model is called 'zzzz'. Known: linear, mlp, resnet."),
+        (MODELS, "", "no model is called ''. Known: linear, mlp, resnet."),
     ],
 )
 def test_an_unknown_name_says_what_was_probably_meant(catalogue, name, message):
@@ -129,8 +129,24 @@ def test_a_class_that_is_not_listed_has_no_name():
 # Plain data
 
 
-def other_value(hint: object, default: object) -> object:
+OTHERS = {
+    "classes": ("automobile", "truck"),
+    "colours": ((1, 2, 3), (4, 5, 6)),
+    "images": 150,
+    "min_area": 1.5,
+    "path": "somewhere",
+    "repeats": 3,
+    "super_classes": (("dog",), ("cow", "horse")),
+    "unseen": "another",
+    "weights": "weights.pth",
+}
+"""Values of fields whose type does not tell enough."""
+
+
+def other_value(field: str, hint: object, default: object) -> object:
     """A value of the field's type that is not its default."""
+    if field in OTHERS:
+        return OTHERS[field]
     if choices := [choice for choice in get_args(hint) if isinstance(choice, str) and choice != default]:
         return choices[0]
     if isinstance(default, bool):
@@ -154,7 +170,7 @@ def test_what_is_dumped_is_plain_and_loads_to_an_equal_value(catalogue, name):
 def test_changed_fields_survive_too(catalogue, name):
     cls = catalogue[name]
     hints = get_type_hints(cls)
-    changed = {field: other_value(hints[field], default) for field, default in defaults(cls).items()}
+    changed = {field: other_value(field, hints[field], default) for field, default in defaults(cls).items()}
     value = catalogue.create(name, changed)
     assert catalogue.load(json.loads(json.dumps(catalogue.dump(value)))) == value
     assert all(getattr(value, field) == wanted for field, wanted in changed.items())

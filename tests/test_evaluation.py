@@ -9,7 +9,7 @@ from invariance.core import Benchmark, Environment, Mechanism, generator
 from invariance.data.colored_digits import ColoredDigits
 from invariance.data.two_bit import TwoBit
 from invariance.errors import BadValue
-from invariance.evaluation import Scores, collapsed, evaluate, exact, outputs, sampled, score
+from invariance.evaluation import Scores, evaluate, exact, outputs, sampled, score, validate
 from invariance.families import Bernoulli, Categorical, Family, Gaussian
 from invariance.models.base import Model
 from invariance.models.mlp import MLP
@@ -238,7 +238,7 @@ def shuffled(z: Tensor) -> Tensor:
     ],
 )
 def test_a_predictor_no_better_than_a_constant_has_collapsed(family, model):
-    assert collapsed(model, known(family), family)
+    assert validate(model, known(family), family).collapsed
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_predictor_no_better_than_a_constant_has_collapsed(family, model):
     ],
 )
 def test_a_predictor_that_reads_its_inputs_has_not_collapsed(family, model):
-    assert not collapsed(model, known(family), family)
+    assert not validate(model, known(family), family).collapsed
 
 
 @pytest.mark.parametrize(("gained", "expected"), [(0, True), (1, True), (3, False), (80, False)])
@@ -261,14 +261,33 @@ def test_collapse_is_less_than_a_point_over_the_commonest_class(gained, expected
     y[:80] = 0
     x = torch.ones(200, 1)
     x[:gained] = -1  # so many of the rarer class are found
-    assert collapsed(predictor(lambda z: z), [Environment("e", x, y)], Bernoulli()) is expected
+    assert validate(predictor(lambda z: z), [Environment("e", x, y)], Bernoulli()).collapsed is expected
 
 
 def test_whole_numbers_are_targets_too():
     x = torch.arange(20.0).unsqueeze(1)
     environment = Environment("counts", x, torch.arange(20))
     assert score(predictor(lambda z: z), [environment], Gaussian()).mean == 0
-    assert not collapsed(predictor(lambda z: z), [environment], Gaussian())
+    assert not validate(predictor(lambda z: z), [environment], Gaussian()).collapsed
+
+
+def test_held_out_samples_give_the_scores_and_the_risk_that_one_pass_for_each_gives():
+    made = [Environment(name, torch.randn(n, 1), torch.rand(n).round()) for name, n in (("a", 50), ("b", 70))]
+    model = predictor(lambda z: 3 * z)
+    held = validate(model, made, Bernoulli())
+    assert held.scores == score(model, made, Bernoulli())
+    risks = [Bernoulli().loss(outputs(model, e.x), e.y).mean() for e in made]
+    assert held.risk == pytest.approx(float(sum(risks)) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(("rates", "told"), [((0.1, 0.2), True), ((0.25, 0.25), False)])
+def test_environments_are_told_apart_where_the_model_errs_more_in_one(rates, told):
+    n = 4000
+    x = torch.randn(2 * n, 1).sign()
+    wrong = torch.cat([torch.arange(n) < rate * n for rate in rates])
+    y = ((x.squeeze() > 0) ^ wrong).float()
+    made = [Environment("a", x[:n], y[:n]), Environment("b", x[n:], y[n:])]
+    assert (validate(predictor(lambda z: 2 * z), made, Bernoulli()).alike < 0.01) is told
 
 
 # Outputs

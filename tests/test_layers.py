@@ -15,12 +15,12 @@ ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
     {"values", "errors", "artefacts", "manifest"},
-    {"families", "schedules", "catalogue", "folders", "tables"},
+    {"families", "schedules", "catalogue", "folders", "tables", "pixels"},
     {"core", "recipes"},
-    {"models"},
+    {"models", "homogeneity"},
     {"data", "objectives", "evaluation"},
-    {"training", "vitals", "landscape"},
-    {"selection"},
+    {"explaining", "vitals", "landscape"},
+    {"training", "selection"},
     {"estimators", "experiments"},
     {"studies", "fitted", "assessment"},
     {"report"},

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from invariance.core import Benchmark
@@ -28,6 +30,32 @@ RUN = history([0.6, 0.9, 0.7, 0.8], [0.5, 0.4, 0.7, 0.6])
 @pytest.mark.parametrize(("name", "step"), [("last", 40), ("training-domain", 20), ("oracle", 30)])
 def test_each_rule_takes_its_checkpoint(name, step):
     assert select(name, RUN).step == step
+
+
+def compared(*chances: float, collapsed: int = -1) -> History:
+    """Checkpoints at which environments are alike by so much; one of them may have collapsed."""
+    made = history([0.5] * len(chances))
+    return [replace(c, alike=p, collapsed=i == collapsed) for i, (c, p) in enumerate(zip(made, chances, strict=True))]
+
+
+@pytest.mark.parametrize(
+    ("run", "step"),
+    [
+        (compared(0.9, 0.3, 0.2), 30),
+        (compared(0.9, 0.05, 0.01), 20),
+        (compared(0.0, 0.9, 0.049, 0.0), 20),
+        (compared(0.2, 0.9, 1.0, collapsed=2), 20),
+        (compared(0.0, 0.01, 0.04), 30),
+        (compared(0.0, 0.0, 1.0, collapsed=2), 30),
+    ],
+)
+def test_invariant_takes_the_latest_that_passes_and_has_not_collapsed_else_the_end(run, step):
+    assert select("invariant", run).step == step
+
+
+def test_invariant_needs_runs_that_compared_environments():
+    with pytest.raises(BadValue, match="run it again or select by 'last'"):
+        select("invariant", RUN)
 
 
 def test_leave_one_environment_out_takes_the_moment_that_was_best_in_the_environments_left_out():
@@ -68,8 +96,9 @@ def test_of_equal_sums_over_environments_left_out_the_later_one_is_taken():
 
 
 def test_rules_without_sight_of_the_test_do_not_look_at_it():
-    for name in ("last", "training-domain"):
-        steps = {select(name, history([0.6, 0.9, 0.7], test)).step for test in ([1, 0, 0], [0, 1, 0], [0, 0, 1])}
+    for name in ("invariant", "last", "training-domain"):
+        runs = [history([0.6, 0.9, 0.7], test) for test in ([1, 0, 0], [0, 1, 0], [0, 0, 1])]
+        steps = {select(name, [replace(c, alike=c.validation.mean - 0.6) for c in run]).step for run in runs}
         assert len(steps) == 1
 
 

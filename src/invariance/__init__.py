@@ -3,7 +3,7 @@
 >>> from invariance import ColoredDigits, IRMv1, MLP, evaluate, recipe, train
 >>> benchmark = ColoredDigits(draws=2000).load(seed=0)
 >>> model = MLP(width=64).build(benchmark.input_shape, benchmark.family.outputs)
->>> for snapshot in train(model, IRMv1(), benchmark.train, recipe("short"), family=benchmark.family):
+>>> for snapshot in train(model, IRMv1(gamma=1), benchmark.train, recipe("default"), family=benchmark.family):
 ...     scores = evaluate(snapshot.model, benchmark)
 
 The public names stand in ``__init__.pyi`` and are imported when first used: ``import invariance`` costs nothing.

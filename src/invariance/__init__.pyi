@@ -5,10 +5,16 @@ from .core import Benchmark as Benchmark
 from .core import Environment as Environment
 from .core import Mechanism as Mechanism
 from .core import generator as generator
+from .data.celeba import CelebA as CelebA
+from .data.cifar_mnist import CIFARMNIST as CIFARMNIST
 from .data.colored_digits import ColoredDigits as ColoredDigits
 from .data.colored_fmnist import ColoredFMNIST as ColoredFMNIST
 from .data.colored_mnist import ColoredMNIST as ColoredMNIST
+from .data.colored_object import ColoredObject as ColoredObject
+from .data.folder import Folder as Folder
+from .data.pacs import PACS as PACS
 from .data.two_bit import TwoBit as TwoBit
+from .data.vlcs import VLCS as VLCS
 from .errors import BadValue as BadValue
 from .errors import DataError as DataError
 from .errors import Diverged as Diverged
@@ -40,6 +46,7 @@ from .families import Gaussian as Gaussian
 from .models.base import Model as Model
 from .models.linear import Linear as Linear
 from .models.mlp import MLP as MLP
+from .models.resnet import ResNet as ResNet
 from .objectives.base import Move as Move
 from .objectives.base import Objective as Objective
 from .objectives.base import Penalised as Penalised
@@ -54,6 +61,8 @@ from .objectives.irmv0 import IRMv0 as IRMv0
 from .objectives.irmv1 import IRMv1 as IRMv1
 from .objectives.rex import REx as REx
 from .objectives.sparse_irm import SparseIRM as SparseIRM
+from .pixels import Pixels as Pixels
+from .recipes.augment import Augment as Augment
 from .recipes.gradient import SAM as SAM
 from .recipes.gradient import Plain as Plain
 from .recipes.presets import recipe as recipe

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from invariance.errors import BadValue, UnknownName
 from invariance.families import Family
+from invariance.pixels import Inputs, chosen, joined, loaded
 
 BETAS = tuple(round(0.05 * i, 2) for i in range(1, 20))
 """The 19 test environments of the literature."""
@@ -33,11 +34,12 @@ def generator(seed: int, *purpose: str | float) -> torch.Generator:
 class Environment:
     """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n].
 
-    ``weight`` [n] says what each sample counts, where they do not count the same.
+    Inputs are floating point, or bytes that stand for numbers in [0, 1]: a tensor, or ``Pixels`` in a file. ``weight``
+    [n] says what each sample counts, where they do not count the same.
     """
 
     name: str
-    x: Tensor
+    x: Inputs
     y: Tensor
     weight: Tensor | None = None
 
@@ -50,7 +52,7 @@ class Environment:
             )
         if len(self.y) == 0:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
-        if not torch.isfinite(self.x).all():
+        if isinstance(self.x, Tensor) and self.x.is_floating_point() and not torch.isfinite(self.x).all():
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
         if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
             raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop those of 0")
@@ -68,7 +70,7 @@ class Mechanism:
     ``inputs`` holds every sample twice, as it looks with the spurious bit 0 and with 1; ``t`` the clean labels.
     """
 
-    inputs: tuple[Tensor, Tensor]
+    inputs: tuple[Inputs, Inputs]
     t: Tensor
     alpha: float
     betas: tuple[float, ...] = BETAS
@@ -90,9 +92,7 @@ class Mechanism:
     def environment(self, beta: float, generator: torch.Generator) -> Environment:
         """The samples with labels and spurious bits drawn once."""
         y, s = self.draw(beta, generator)
-        off, on = self.inputs
-        shape = (-1, *[1] * (off.ndim - 1))
-        return Environment(f"β={beta:g}", torch.where(s.view(shape), on, off), y.to(off.dtype))
+        return Environment(f"β={beta:g}", chosen(s, *self.inputs), y.to(_numbers(self.inputs[0])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,14 +136,16 @@ class Benchmark:
 class Batch:
     """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
 
-    ``weight`` [n] enters both averages, so that a row of weight 2 counts as two rows in every method; environments
-    count the same, whatever their rows weigh.
+    ``x`` is for models alone, which make numbers of bytes. ``offset`` [n, K] is added to outputs before they meet the
+    targets: what is known about a row already. ``weight`` [n] enters both averages, so that a row of weight 2 counts as
+    two rows in every method; environments count the same, whatever their rows weigh.
     """
 
-    x: Tensor
+    x: Inputs
     y: Tensor
     counts: tuple[int, ...]
     family: Family
+    offset: Tensor | None = None
     weight: Tensor | None = None
 
     @classmethod
@@ -153,16 +155,18 @@ class Batch:
             raise BadValue(f"environments need different names; got {', '.join(e.name for e in environments)}")
         first = environments[0].x
         for e in environments:
-            if not e.x.is_floating_point() or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
+            usable = e.x.dtype.is_floating_point or e.x.dtype == torch.uint8
+            if not usable or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
                 raise BadValue(
                     f"environment {e.name!r}: inputs are {e.x.dtype} of shape {tuple(e.x.shape[1:])}; "
-                    f"floating point of one type and shape is wanted, like {environments[0].name!r}"
+                    f"floating point or bytes, of one type and shape, are wanted, like {environments[0].name!r}"
                 )
         y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
-        y = y.to(first.dtype) if y.is_floating_point() else y
-        weights = [torch.ones_like(e.y, dtype=first.dtype) if e.weight is None else e.weight for e in environments]
-        weight = None if all(e.weight is None for e in environments) else torch.cat(weights).to(first.dtype)
-        return cls(torch.cat([e.x for e in environments]), y, tuple(len(e) for e in environments), family, weight)
+        y = y.to(_numbers(first)) if y.is_floating_point() else y
+        weights = [torch.ones_like(y[:1]).expand(len(e)) if e.weight is None else e.weight for e in environments]
+        weight = None if all(e.weight is None for e in environments) else torch.cat(weights).to(_numbers(first))
+        counts = tuple(len(e) for e in environments)
+        return cls(joined([e.x for e in environments]), y, counts, family, weight=weight)
 
     @property
     def environments(self) -> int:
@@ -183,14 +187,16 @@ class Batch:
     def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
         """A smaller batch; ``rows`` are sorted by environment."""
         rows = rows.to(self.y.device)
-        weight = None if self.weight is None else self.weight[rows]
-        return Batch(self.x.index_select(0, rows), self.y.index_select(0, rows), counts, self.family, weight)
+        x = self.x.index_select(0, rows) if isinstance(self.x, Tensor) else loaded(self.x[rows])
+        return Batch(
+            x, self.y.index_select(0, rows), counts, self.family, _of(self.offset, rows), _of(self.weight, rows)
+        )
 
     def only(self, e: int) -> "Batch":
         """The rows of environment ``e``."""
         rows = self.rows(e)
-        weight = None if self.weight is None else self.weight[rows]
-        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, weight)
+        own = _of(self.offset, rows), _of(self.weight, rows)
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, *own)
 
     def rows(self, e: int) -> slice:
         """Where environment ``e`` lies."""
@@ -229,12 +235,24 @@ class Batch:
 
     def loss(self, f: Tensor) -> Tensor:
         """Loss of each row, [n]."""
-        return self.family.loss(f, self.y)
+        return self.family.loss(self._whole(f), self.y)
 
     def residual(self, f: Tensor) -> Tensor:
         """r = mean(f) − y of each row, [n, K]."""
-        return self.family.residual(f, self.y)
+        return self.family.residual(self._whole(f), self.y)
 
     def risks(self, f: Tensor) -> Tensor:
         """R^e, the mean loss in each environment, [E]."""
         return self.mean(self.loss(f))
+
+    def _whole(self, f: Tensor) -> Tensor:
+        return f if self.offset is None else f + self.offset
+
+
+def _of(values: Tensor | None, rows: Tensor | slice) -> Tensor | None:
+    return None if values is None else values[rows]
+
+
+def _numbers(x: Inputs) -> torch.dtype:
+    """The type of the numbers that a model sees."""
+    return x.dtype if x.dtype.is_floating_point else torch.get_default_dtype()

@@ -17,10 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from invariance.core import Benchmark, Environment, Mechanism
+from invariance.core import Batch, Benchmark, Environment, Mechanism
 from invariance.errors import BadValue
 from invariance.families import Bernoulli, Family
+from invariance.homogeneity import alike
 from invariance.models.base import Model
+from invariance.models.recomputed import filled
+from invariance.pixels import Inputs
 
 Interval = tuple[float, float]
 
@@ -54,11 +57,11 @@ class Scores:
 
 
 @torch.no_grad()
-def outputs(model: Model, x: Tensor, rows: int = 1024) -> Tensor:
+def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()
-    f = torch.cat([model(part) for part in x.split(rows)])
+    f = filled((model(part) for part in x.split(rows)), len(x))
     model.train(was_training)
     return f
 
@@ -147,8 +150,33 @@ def _intervals(each: dict[str, NDArray[np.float64]], resamplings: int) -> dict[s
     return {name: (float(np.quantile(d, 0.025)), float(np.quantile(d, 0.975))) for name, d in draws.items()}
 
 
-def collapsed(model: Model, environments: Sequence[Environment], family: Family) -> bool:
-    """Whether the model is (nearly) a constant: on these samples, predictions gain less than 0.01 over the best one."""
-    f = torch.cat([outputs(model, e.x) for e in environments])
-    y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
-    return not family.gain(f, y) >= 0.01
+@dataclass(frozen=True)
+class Held:
+    """What held-out samples of the training environments say about a model."""
+
+    scores: Scores
+    risk: float
+    """The mean loss, averaged over environments."""
+    alike: float
+    """The probability that risk and calibration differ by chance as much between environments as they do."""
+    collapsed: bool
+    """Whether the model is (nearly) a constant: its predictions gain less than 0.01 over the best one."""
+
+
+def validate(model: Model, environments: Sequence[Environment], family: Family) -> Held:
+    """Scores, risk and calibration of a model, from one pass.
+
+    An invariant model's loss, its residual r and r·f, which is how its loss changes with the scale of its outputs,
+    have one mean in all environments: nothing in how right it is tells them apart.
+    """
+    batch = Batch.of(environments, family)
+    f = outputs(model, batch.x)
+    r = batch.residual(f)
+    signs = torch.cat([batch.loss(f).unsqueeze(1), r, (r * f).sum(1, keepdim=True)], dim=1)
+    scores = batch.mean(family.score(f, batch.y).double())
+    return Held(
+        Scores(dict(zip([e.name for e in environments], scores.tolist(), strict=True))),
+        float(batch.risks(f).mean()),
+        alike(signs, batch),
+        not family.gain(f, batch.y) >= 0.01,
+    )

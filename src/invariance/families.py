@@ -24,6 +24,11 @@ class Family(ABC):
     def outputs(self) -> int:
         """K, the number of outputs a model needs."""
 
+    @property
+    @abstractmethod
+    def labels(self) -> int:
+        """How many labels there are; 0 where targets are numbers."""
+
     @abstractmethod
     def check(self, y: Tensor, where: str) -> Tensor:
         """Targets in the type this family computes with; raises :class:`BadValue` if they are not targets."""
@@ -58,6 +63,10 @@ class Bernoulli(Family):
     def outputs(self) -> int:
         return 1
 
+    @property
+    def labels(self) -> int:
+        return 2
+
     def check(self, y: Tensor, where: str) -> Tensor:
         return _classes(y, 2, where).to(torch.get_default_dtype())
 
@@ -89,6 +98,10 @@ class Categorical(Family):
     def outputs(self) -> int:
         return self.classes
 
+    @property
+    def labels(self) -> int:
+        return self.classes
+
     def check(self, y: Tensor, where: str) -> Tensor:
         return _classes(y, self.classes, where).long()
 
@@ -116,6 +129,10 @@ class Gaussian(Family):
     @property
     def outputs(self) -> int:
         return 1
+
+    @property
+    def labels(self) -> int:
+        return 0
 
     def check(self, y: Tensor, where: str) -> Tensor:
         y = y if y.is_floating_point() else y.to(torch.get_default_dtype())

@@ -13,7 +13,9 @@ from invariance.vitals import Vitals
 class Checkpoint:
     """What was measured after ``step`` updates.
 
-    ``test`` is exact where a mechanism is known, ``sampled`` the same test drawn once, as papers report it.
+    ``test`` is exact where a mechanism is known, ``sampled`` the same test drawn once, as papers report it. ``risk``
+    and ``alike`` are of the validation samples: the mean loss, and the probability that loss and calibration differ by
+    chance as much between environments as they do. Runs of earlier versions have neither.
     """
 
     step: int
@@ -24,9 +26,13 @@ class Checkpoint:
     test: Scores
     sampled: Scores | None = None
     vitals: Vitals | None = None
+    risk: float | None = None
+    alike: float | None = None
 
 
 History = Sequence[Checkpoint]
+LEVEL = 0.05
+"""Environments are told apart where chance alone would do as much less often than this."""
 
 
 class Rule(NamedTuple):
@@ -39,6 +45,15 @@ class Rule(NamedTuple):
 
 
 def _last(history: History, held_out: Sequence[History]) -> int:
+    return len(history) - 1
+
+
+def _invariant(history: History, held_out: Sequence[History]) -> int:
+    for i in reversed(range(len(history))):
+        if (chance := history[i].alike) is None:
+            raise BadValue("a run of an earlier version did not compare environments; run it again or select by 'last'")
+        if chance >= LEVEL and not history[i].collapsed:
+            return i
     return len(history) - 1
 
 
@@ -65,6 +80,10 @@ def _latest_best(values: Sequence[float]) -> int:
 
 RULES: dict[str, Rule] = {
     "last": Rule("the end of training", _last),
+    "invariant": Rule(
+        "the latest at which nothing in loss and calibration tells the training environments apart; else the end",
+        _invariant,
+    ),
     "training-domain": Rule("highest validation accuracy in the training environments", _training_domain),
     "leave-one-environment-out": Rule(
         "highest accuracy in environments left out of training, one run for each", _leave_one_out, holds_out=True

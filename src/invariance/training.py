@@ -7,18 +7,24 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
 from invariance.core import Batch, Environment, generator
 from invariance.errors import BadValue, Diverged
+from invariance.explaining import Telling, offsets, teller, training_part
 from invariance.families import Family
 from invariance.models.base import Model
+from invariance.models.statistics import followed_once, recalibrate
 from invariance.objectives.base import Move, Objective
+from invariance.pixels import floats, loaded
 from invariance.recipes.recipe import Recipe
 from invariance.schedules import Clock
 
 State = dict[str, Tensor]
 BLOCK = 16
+CALIBRATION = 8
+"""Batches from which averaged weights get their running statistics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +63,8 @@ def train(
             f"{objective.title} got {len(environments)} training environment and needs at least "
             f"{objective.needs_environments}: with one there is nothing to be invariant across"
         )
+    if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
+        raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
     training = Training(model, objective, environments, recipe, family, seed)
     if state is not None:
         training.load(state)
@@ -127,14 +135,19 @@ class Training:
             environments = [_shuffled(e, seed) for e in environments]
         self.objective, self.recipe, self.seed = objective, recipe, seed
         self.data = Batch.of(environments, family)
-        if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
-            raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
         rows = len(self.data.y)
         names = [e.name for e in environments]
         self.order = Order(names, self.data.counts, recipe.batch_size or rows, seed)
         per_epoch = math.ceil(rows / min(rows, recipe.batch_size or rows))
-        self.steps = recipe.epochs * per_epoch
-        self.switch = round(recipe.warmup * self.steps)
+        self.begin: int = 0
+        if recipe.explain and family.labels and len(environments) > 1:
+            parts = [training_part(e) for e in environments]
+            how = replace(recipe, epochs=recipe.explain, explain=0, warmup=0.0, average=0.0)
+            self.teller = Training(teller(model, environments, family, seed), Telling(), parts, how, family, seed)
+            self.begin = self.teller.steps
+        steps = recipe.epochs * per_epoch
+        self.steps: int = self.begin + steps
+        self.switch = self.begin + round(recipe.warmup * steps)
         self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
         self.players = {player.name: player for player in objective.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
@@ -154,17 +167,20 @@ class Training:
 
     def advance(self) -> None:
         """One update."""
-        clock = Clock(self.step, self.steps, self.switch)
-        batch = self._batch()
+        clock = Clock(self.step - self.begin, self.steps - self.begin, self.switch - self.begin)
+        if self.step < self.begin:
+            self._explain()
+            return
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), followed_once(self.model) as once:
             noise = generator(self.seed, "noise", self.step)
             # for dropout inside a user's module; torch.manual_seed also looks for other devices, which takes longer
             torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())
             self.model.train()
+            batch = self._batch()
             for move in self.objective.moves(self.model, batch, clock, noise):
-                self._make(move, clock)
+                self._make(replace(move, loss=once(move.loss)), clock)
             self.stopped = self.objective.done(self.model, batch, clock)
         self.step += 1
         if self.finished and not all(p.isfinite().all() for p in self.model.parameters()):
@@ -173,10 +189,25 @@ class Training:
             self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
             self.averaged.update_parameters(self.model)
 
+    def _explain(self) -> None:
+        """One update of the model that tells environments apart; after the last, what it says is explained away."""
+        self.teller.advance()
+        self.loss = self.teller.loss
+        self.step += 1
+        if self.step == self.begin:
+            self.data = replace(self.data, offset=offsets(self.teller.model, self.data))
+
     def _batch(self) -> Batch:
-        if self.recipe.batch_size is None:
-            return self.data
-        return self.data.take(self.order.rows(self.step), self.order.counts)
+        batch = self._rows(self.step)
+        if self.recipe.augment is not None:
+            batch = replace(batch, x=self.recipe.augment(loaded(batch.x), generator(self.seed, "augment", self.step)))
+        if self.recipe.dropout:
+            batch = replace(batch, x=functional.dropout(floats(batch.x), self.recipe.dropout))
+        return batch
+
+    def _rows(self, t: int) -> Batch:
+        whole = self.recipe.batch_size is None
+        return self.data if whole else self.data.take(self.order.rows(t), self.order.counts)
 
     def _make(self, move: Move, clock: Clock) -> None:
         names = move.players or tuple(self.players)
@@ -188,23 +219,31 @@ class Training:
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
             group = optimiser.param_groups[0]
-            group["lr"], group["weight_decay"] = rate * player.rate, 2 * move.l2 if player.l2 else 0.0
+            l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0
+            group["lr"], group["weight_decay"] = rate * player.rate, 2 * l2
             optimiser.step()
             optimiser.zero_grad()
 
     def snapshot(self) -> Snapshot:
         """The present moment."""
-        model = self.averaged.module if self.averaged else self.model
-        return Snapshot(self.step, self.steps, self.loss, cast("Model", model), self)
+        model = cast("Model", self.averaged.module if self.averaged else self.model)
+        if self.averaged:
+            first = max(0, self.step - (CALIBRATION if self.recipe.batch_size else 1))
+            recalibrate(model, (self._rows(t).x for t in range(first, self.step)))
+        return Snapshot(self.step, self.steps, self.loss, model, self)
 
     def state(self) -> State:
-        """Model, averaged model, optimiser and step as named tensors."""
+        """Model, averaged model, optimiser, offsets and step as named tensors."""
         named: State = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         if self.averaged:
             named |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
         for name, optimiser in self.optimisers.items():
             for i, slots in optimiser.state_dict()["state"].items():
                 named |= {f"optimiser.{name}.{i}.{slot}": v for slot, v in slots.items()}
+        if self.step < self.begin:
+            named |= {f"teller.{k}": v for k, v in self.teller.state().items()}
+        if self.data.offset is not None:
+            named["offset"] = self.data.offset
         named |= {"step": torch.tensor(self.step), "stopped": torch.tensor(self.stopped)}
         named |= {"loss": torch.tensor(self.loss, dtype=torch.float64)}
         return {k: v.detach().clone() for k, v in named.items()}
@@ -213,6 +252,9 @@ class Training:
         """Continue from what :meth:`state` gave."""
         self.step, self.stopped, self.loss = int(state["step"]), bool(state["stopped"]), float(state["loss"])
         self.model.load_state_dict(_part(state, "model."))
+        self.data = replace(self.data, offset=state.get("offset"))
+        if told := _part(state, "teller."):
+            self.teller.load(told)
         if averaged := _part(state, "averaged."):
             self.averaged = AveragedModel(self.model, use_buffers=False)
             self.averaged.load_state_dict(averaged)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from invariance.data.files import File, fetch, find, folders, locate
+from invariance.data.files import File, fetch, find, folder, folders, locate
 from invariance.errors import DataError
 
 CONTENT = bytes(range(256)) * 40
@@ -19,6 +19,7 @@ FILE = File(NAME, SHA256)
 def cache(tmp_path, monkeypatch) -> Path:
     """The package's folder below an empty cache; no other place is looked at."""
     monkeypatch.delenv("INVARIANCE_DATA", raising=False)
+    monkeypatch.delenv("INVARIANCE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "*")
     return folders()[-1]
@@ -206,3 +207,17 @@ def test_progress_is_told_how_many_bytes_came(mirrors):
     assert meter.total == len(CONTENT)
     assert meter.done == len(CONTENT)
     assert meter.closed
+
+
+def test_a_cache_of_ones_own_is_where_files_are_fetched_to(tmp_path, monkeypatch):
+    monkeypatch.setenv("INVARIANCE_CACHE", str(tmp_path / "elsewhere"))
+    assert folders() == [tmp_path / "elsewhere"]
+
+
+def test_a_data_folder_is_found_in_the_own_place_first_and_named_if_it_is_nowhere(own, cache):
+    with pytest.raises(DataError, match=f"there is no folder PACS in {own} or {cache}; put the data there"):
+        folder("PACS")
+    (cache / "PACS").mkdir(parents=True)
+    assert folder("PACS") == cache / "PACS"
+    (own / "PACS").mkdir(parents=True)
+    assert folder("PACS") == own / "PACS"

@@ -21,7 +21,7 @@ def spec(method: str, seed: int = 0, recipe: str = "short", **data) -> Spec:
 
 def checkpoint(step: int, validation: float, test: float, collapsed: bool) -> Checkpoint:
     scores = Scores({"β=0.1": test + 0.1, "β=0.9": test - 0.1})
-    return Checkpoint(step, 1.0, collapsed, scores, Scores({"β=0.1": validation}), scores)
+    return Checkpoint(step, 1.0, collapsed, scores, Scores({"β=0.1": validation}), scores, alike=1.0)
 
 
 def run(spec: Spec, *test: float, status: str = "finished", validation: tuple[float, ...] = ()) -> Run:
@@ -38,7 +38,7 @@ def run(spec: Spec, *test: float, status: str = "finished", validation: tuple[fl
 def test_a_run_that_collapsed_at_its_end_counts_where_an_earlier_checkpoint_is_taken():
     only = spec("erm")
     made = run(only, 0.7, 0.1, status="collapsed", validation=(0.9, 0.5))
-    (last,) = Comparison(((only,),)).rows([made])
+    (last,) = Comparison(((only,),), "last").rows([made])
     (best,) = Comparison(((only,),), "training-domain").rows([made])
     assert (last.status, last.values("mean")) == ("collapsed 1 of 1", [])
     assert (best.status, best.values("mean")) == ("finished", pytest.approx([70]))
@@ -69,7 +69,7 @@ def test_a_row_averages_its_seeds_in_percent():
         "recipe": "short",
         "seeds": 2,
         "first_seed": 3,
-        "selection": "last",
+        "selection": "invariant",
         "status": "finished",
         "seconds": 2.0,
         "average": pytest.approx(60),

@@ -258,7 +258,7 @@ def test_a_plug_in_that_breaks_and_data_that_are_missing_fail_their_runs_alone(t
         data=["nowhere = another_package:Nowhere"],
     )
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path / "empty"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("INVARIANCE_CACHE", str(tmp_path / "cache/invariance"))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     specs = [

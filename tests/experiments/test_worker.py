@@ -210,7 +210,7 @@ def test_whatever_a_plug_in_raises_fails_its_run_in_one_line(bench, plugin):
 
 def test_data_that_are_not_there_fail_the_run_in_one_line(bench, tmp_path, monkeypatch):
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path / "empty"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("INVARIANCE_CACHE", str(tmp_path / "cache/invariance"))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     (last,) = bench.work(Spec.of("colored-mnist", "erm", "short"))

@@ -3,26 +3,6 @@ import pytest
 from invariance.studies import STUDIES
 from invariance.studies.base import SCALES, Results, arm
 
-SOURCE = """
-from typing import ClassVar
-from pydantic.dataclasses import dataclass
-from invariance.data.base import DataSet
-from invariance.data.two_bit import TwoBit
-from invariance.models.mlp import MLP
-from invariance.values import STRICT
-
-@dataclass(frozen=True, config=STRICT)
-class PACS(DataSet):
-    title: ClassVar[str] = "PACS"
-    about: ClassVar[str] = ""
-    citation: ClassVar[str] = ""
-    licence: ClassVar[str] = ""
-    architecture: ClassVar[MLP] = MLP(width=4)
-
-    def load(self, seed, *, oracle=False):
-        return TwoBit(samples=64).load(seed, oracle=oracle)
-"""
-
 
 def only(study, method, data, setting, scale="full"):
     (found,) = [a for a in STUDIES[study]().arms(scale) if (a.method, a.data, a.setting) == (method, data, setting)]
@@ -84,15 +64,24 @@ def test_the_quick_scale_replaces_recipes_inside_a_combination():
 
 
 def test_a_data_set_of_a_later_version_is_listed_with_what_it_waits_for():
+    waiting = arm("full", "ERM", "Waterbirds", "small batch", "small-batch")
+    assert waiting.spec is None
+    assert Results("full", "last", {}).note(waiting) == "waits for Waterbirds: not in this version yet"
+
+
+def test_data_that_are_not_here_are_waited_for_beside_the_printed_numbers(tmp_path, monkeypatch):
+    monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
     waiting = arm("full", "ERM", "PACS", "small batch", "small-batch")
     assert waiting.spec is None
     quantity = Results("full", "last", {}).quantity(waiting, "average", "table-5")
-    assert quantity.note == "waits for PACS: not in this version yet"
+    assert quantity.note.startswith(f"waits for PACS: there is no folder PACS in {tmp_path} or ")
     assert quantity.printed.mean == 69.95
 
 
-def test_a_data_set_that_arrives_fills_in_by_itself(plugin, results):
-    plugin(SOURCE, data=["pacs = another_package:PACS"])
+def test_data_that_arrive_fill_in_by_themselves(tmp_path, monkeypatch, results):
+    (tmp_path / "PACS/photo/dog").mkdir(parents=True)
+    (tmp_path / "PACS/photo/dog/1.jpg").touch()
+    monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
     study = STUDIES["table-5"]()
     (table,) = study.show(results(study, "smoke"))
     average, gap = table.lines[0].cells[-2:]

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 def compare(
     data: Annotated[str, typer.Option("--data", help="The data set (see: list data).")] = "colored-digits",
     methods: Annotated[str, typer.Option("--methods", help="Names joined by commas, or 'all'.")] = "all",
-    recipe: RecipeName = "short",
+    recipe: RecipeName = "default",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
     workers: Workers = None,
     selection: Annotated[
         str,
         typer.Option(
-            "--selection", help="Which checkpoint counts: last, training-domain, leave-one-environment-out, oracle."
+            "--selection",
+            help="Which checkpoint counts: invariant, last, training-domain, leave-one-environment-out, oracle.",
         ),
-    ] = "last",
+    ] = "invariant",
     changes: Changes = None,
     store: StorePath = STORE,
     picture: Annotated[

@@ -18,7 +18,7 @@ Names = Annotated[list[str] | None, typer.Argument(help="Data sets; all if none 
 
 @app.command()
 def check(names: Names = None, as_json: Json = False) -> None:
-    """Say which files are here, verified against their published checksums."""
+    """Say which files are here, verified against their published checksums, and how complete folders of images are."""
     from invariance.data import DATA
     from invariance.data.files import locate
     from invariance.errors import DataError
@@ -33,7 +33,9 @@ def check(names: Names = None, as_json: Json = False) -> None:
                 entry = {"state": "corrupt", "place": str(error)}
             entries.append({"data": name, "file": file.name, **entry})
         if not DATA[name].files:
-            entries.append({"data": name, "file": None, "state": "embedded", "place": None})
+            state = DATA.create(name).state()
+            here, about = state or ("embedded", None)
+            entries.append({"data": name, "file": None, "state": here, "place": about})
     if as_json:
         print_json(entries)
     else:

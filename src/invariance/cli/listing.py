@@ -43,7 +43,7 @@ def recipes(as_json: Json = False) -> None:
 
 @app.command()
 def data(as_json: Json = False) -> None:
-    """Every data set with its citation and licence."""
+    """Every data set with its citation, licence and source."""
     from invariance.catalogue import defaults
     from invariance.data import DATA
 
@@ -55,6 +55,7 @@ def data(as_json: Json = False) -> None:
                 "about": cls.about,
                 "citation": cls.citation,
                 "licence": cls.licence,
+                "source": cls.source,
                 "fields": defaults(cls),
             }
             for name, cls in DATA.classes.items()
@@ -95,8 +96,8 @@ def _show(entries: list[dict[str, Any]], as_json: bool) -> None:
 
 def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said of an entry, line by line, with its style."""
-    for key in ("about", "formula", "citation", "licence"):
-        if key in entry:
+    for key in ("about", "formula", "citation", "licence", "source"):
+        if entry.get(key):
             yield entry[key], "dim" if key == "citation" else ""
     for number, difference in enumerate(entry.get("differs", []), 1):
         yield f"differs {number}. {difference}", "dim"

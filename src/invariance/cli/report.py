@@ -23,11 +23,11 @@ def report(
         str, typer.Option("--format", help="html for one page; markdown, latex, csv, png or svg for a file each.")
     ] = "html",
     scale: Annotated[
-        str | None, typer.Option("--scale", help="smoke, quick or full (default: the largest with runs).")
+        str | None, typer.Option("--scale", help="smoke, quick, ours or full (default: the largest with runs).")
     ] = None,
     selection: Annotated[
-        str, typer.Option("--selection", help="Which checkpoint counts: last, training-domain, oracle.")
-    ] = "last",
+        str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
+    ] = "invariant",
     title: Annotated[str, typer.Option("--title", help="The page's title.")] = "",
     note: Annotated[str, typer.Option("--note", help="What readers should know.")] = "",
 ) -> None:

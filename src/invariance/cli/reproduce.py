@@ -20,12 +20,16 @@ def reproduce(
     list_them: Annotated[
         bool, typer.Option("--list", help="Show what there is, what it costs here, and what is in the store.")
     ] = False,
-    scale: Annotated[str, typer.Option("--scale", help="smoke, quick or full (see --list).")] = "quick",
+    scale: Annotated[str, typer.Option("--scale", help="smoke, quick, ours or full (see --list).")] = "quick",
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Trials (default: the scale's).")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),
+    ] = None,
     workers: Workers = None,
     selection: Annotated[
-        str, typer.Option("--selection", help="Which checkpoint counts: last, training-domain, oracle.")
-    ] = "last",
+        str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
+    ] = "invariant",
     store: StorePath = STORE,
     as_json: Json = False,
 ) -> None:
@@ -42,7 +46,7 @@ def reproduce(
     studies = [cls() for cls in (STUDIES.classes.values() if "all" in names else [STUDIES[name] for name in names])]
     _scale(scale)
     rule(selection)
-    made = _make(studies, scale, seeds, store, workers, selection)
+    made = _make(studies, scale, seeds, only or [], store, workers, selection)
     if as_json:
         print_json([_plain(artefact) for artefact in made])
         return
@@ -54,13 +58,19 @@ def reproduce(
 
 
 def _make(
-    studies: "list[Study]", scale: str, seeds: int | None, store: "Path", workers: int | None, selection: str
+    studies: "list[Study]",
+    scale: str,
+    seeds: int | None,
+    only: list[str],
+    store: "Path",
+    workers: int | None,
+    selection: str,
 ) -> "list[Artefact]":
     from invariance.experiments.store import Store
     from invariance.studies.base import SCALES
     from invariance.studies.results import results, specs
 
-    wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds)]
+    wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds, only)]
     carry_out(wanted, store, workers)
     with Store(store) as kept:
         return [artefact for study in studies for artefact in study.show(results(study, scale, kept, selection))]

@@ -11,7 +11,7 @@ from invariance.cli.options import Changes, Json, RecipeName, out, print_json, p
 def train(
     data: Annotated[str, typer.Argument(help="The data set (see: list data).")],
     method: Annotated[str, typer.Argument(help="The method (see: list methods).")],
-    recipe: RecipeName = "short",
+    recipe: RecipeName = "default",
     changes: Changes = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides split, noise, initial weights, order.")] = 0,
     output: Annotated[

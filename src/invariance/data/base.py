@@ -2,7 +2,8 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from typing import Annotated, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -21,6 +22,30 @@ class Size(NamedTuple):
     shape: tuple[int, ...]
 
 
+class State(NamedTuple):
+    """What is here of data that are a folder, not published files: how much, and in words."""
+
+    here: Literal["complete", "partial", "missing"]
+    about: str
+
+
+RESNET: Preferences = {
+    "small-batch": {
+        "batch_size": 128,
+        "lr": 0.1,
+        "schedule": {"kind": "steps", "at": (0.5, 0.75)},
+        "step": "sgd",
+    },
+    "short": {"batch_size": 96, "epochs": 8, "lr": 1e-3},
+}
+"""What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and a short recipe for a processor."""
+PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
+"""The same for images that may be mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart."""
+LOOK: Mapping[str, Any] = {"checkpoints": 4, "train_rows": 500}
+"""How much of a short run is measured where a pass over the data costs as much as training on them."""
+
+Scales = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Changed fields by section of a run, by the name of a study's scale."""
 Betas = Annotated[tuple[Share, ...], Field(min_length=1)]
 
 
@@ -32,16 +57,24 @@ class DataSet(ABC):
     about: ClassVar[str]
     citation: ClassVar[str]
     licence: ClassVar[str]
+    source: ClassVar[str] = ""
+    """Where its publisher offers it."""
     files: ClassVar[tuple[File, ...]] = ()
     architecture: ClassVar[Architecture]
     """The model the literature uses on it."""
     preferences: ClassVar[Preferences] = {}
     """What this data set needs changed in a recipe, by the recipe's name; wins over what a method prefers."""
+    scales: ClassVar[Scales] = {}
+    """What a study changes here at a smaller scale."""
 
     def size(self) -> Size:
         """How large it is; by loading it, unless a data set knows better."""
         benchmark = self.load(0)
         return Size(sum(len(e) for e in benchmark.train), benchmark.input_shape)
+
+    def state(self) -> State | None:
+        """What is here of a folder of data; None where data are embedded or published ``files``."""
+        return None
 
     def fingerprint(self) -> str:
         """What changes when the data behind this data set change: a hash of its files."""

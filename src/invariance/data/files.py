@@ -19,12 +19,29 @@ class File:
     urls: tuple[str, ...] = ()
 
 
-def folders() -> list[Path]:
-    """Where files are looked for, in this order; the last one is where they are fetched to."""
+def cache_folder() -> Path:
+    """Where files are fetched to and prepared images are kept: ``INVARIANCE_CACHE``, else the user's cache."""
     from platformdirs import user_cache_path
 
+    own = os.environ.get("INVARIANCE_CACHE")
+    return Path(own) if own else user_cache_path("invariance")
+
+
+def folders() -> list[Path]:
+    """Where files are looked for, in this order; the last one is where they are fetched to."""
     own = [Path(os.environ["INVARIANCE_DATA"])] if os.environ.get("INVARIANCE_DATA") else []
-    return [*own, user_cache_path("invariance")]
+    return [*own, cache_folder()]
+
+
+def folder(name: str) -> Path:
+    """The data folder of that name."""
+    for place in folders():
+        if (place / name).is_dir():
+            return place / name
+    raise DataError(
+        f"there is no folder {name} in {' or '.join(str(place) for place in folders())}; put the data there, or set "
+        f"INVARIANCE_DATA to a folder that holds {name}"
+    )
 
 
 def locate(file: File) -> Path | None:

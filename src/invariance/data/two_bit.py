@@ -27,7 +27,9 @@ class TwoBit(DataSet):
     citation: ClassVar[str] = "Kamath et al., Does invariant risk minimization capture invariance?, AISTATS 2021"
     licence: ClassVar[str] = "generated"
     architecture: ClassVar[MLP] = MLP(width=16)
-    preferences: ClassVar[Preferences] = {name: {"lr": 1e-2} for name in ("full-batch", "small-batch", "short")}
+    preferences: ClassVar[Preferences] = {
+        name: {"lr": 1e-2} for name in ("full-batch", "small-batch", "default", "short")
+    }
 
     betas: Betas = (0.1, 0.2)
     alpha: Share = 0.25

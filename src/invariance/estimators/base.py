@@ -31,6 +31,10 @@ from invariance.selection import RULES, Checkpoint, select
 ONE = "one environment has nothing to be invariant across, so this is ERM; say where rows are from with environments="
 
 
+KEPT = ("training-domain", "invariant")
+"""Rules that look at rows kept aside."""
+
+
 class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits w∘θ to rows that come from several environments.
 
@@ -39,8 +43,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond. ``hidden`` are the widths of hidden
     layers, none for a linear model; ``features`` is a torch module to use in their place, which is copied, not changed.
 
-    ``selection`` names the moment of training that counts: ``"last"``, ``"training-domain"`` (best on a
-    ``validation_fraction`` of each environment's rows, kept aside) or ``"leave-one-environment-out"``. ``random_state``
+    ``selection`` names the moment of training that counts: ``"last"``, ``"leave-one-environment-out"``, or by a
+    ``validation_fraction`` of each environment's rows, kept aside, ``"training-domain"`` (the best there) or
+    ``"invariant"`` (the latest at which nothing tells environments apart there). ``random_state``
     decides everything that is drawn; None draws anew each time. ``verbose`` prints what happens.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. There is no
@@ -108,7 +113,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
         train, validation = environments, list[Environment]()
-        if self.selection == "training-domain":
+        if self.selection in KEPT:
             train, validation = apart(environments, self.validation_fraction, learner.seed)
         held_out = []
         if RULES[self.selection].holds_out:
@@ -129,7 +134,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             raise BadValue(f"hidden is {self.hidden!r}; widths of layers are wanted, for example (64, 32)")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
-            seed = check_random_state(seed).randint(2**31 - 1)
+            seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
         how = partial(defaults.recipe_for, self.recipe)
         return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
 

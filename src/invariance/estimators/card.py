@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from invariance.estimators.base import Invariant
+from invariance.estimators.base import KEPT, Invariant
 from invariance.manifest import manifest
 from invariance.objectives import METHODS
 
@@ -29,7 +29,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
             "classes": None if classes is None else [str(name) for name in classes],
             "environments": len(counts),
         },
-        "scored_on": "rows kept aside" if estimator.selection == "training-domain" else "training rows",
+        "scored_on": "rows kept aside" if estimator.selection in KEPT else "training rows",
         "scores": estimator.scores_.by_environment,
         "left_out": choice.scores if choice else {},
         "versions": manifest()["versions"],

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from invariance.core import Batch, Environment, generator
 from invariance.estimators.network import build
-from invariance.evaluation import Scores, outputs
+from invariance.evaluation import Scores, validate
 from invariance.families import Family
 from invariance.models.base import Model
 from invariance.objectives.base import Objective
@@ -102,17 +102,18 @@ def _drawn(e: Environment, seed: int) -> Tensor:
 
 
 def _measure(snapshot: Snapshot, train: list[Environment], held: list[Environment], family: Family) -> Checkpoint:
-    model = snapshot.model
-    batch = Batch.of(train, family)
-    f = outputs(model, batch.x)
-    scores = scored(batch, f, [e.name for e in train])
-    validation = scores
-    if held:
-        batch = Batch.of(held, family)
-        f = outputs(model, batch.x)
-        validation = scored(batch, f, [e.name for e in held])
-    collapsed = not family.gain(f, batch.y) >= 0.01
-    return Checkpoint(snapshot.step, snapshot.loss, collapsed, scores, validation, Scores({}))
+    seen = validate(snapshot.model, train, family)
+    kept = validate(snapshot.model, held, family) if held else seen
+    return Checkpoint(
+        snapshot.step,
+        snapshot.loss,
+        kept.collapsed,
+        seen.scores,
+        kept.scores,
+        Scores({}),
+        risk=kept.risk,
+        alike=kept.alike,
+    )
 
 
 def scored(batch: Batch, f: Tensor, names: Sequence[str]) -> Scores:

@@ -11,6 +11,7 @@ from invariance.core import Environment, generator
 from invariance.errors import BadValue
 from invariance.models.base import Model, linear
 from invariance.models.linear import Gate
+from invariance.pixels import loaded
 
 ROWS = 65536
 """How many rows are looked at together."""
@@ -59,7 +60,7 @@ def build(
     seed: int,
 ) -> Model:
     """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
-    x = environments[0].x
+    x = loaded(environments[0].x)
     standard = Standard.of(environments)
     width = _width(features, standard(x[:2])) if features is not None else [x.shape[1], *hidden][-1]
     model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)

@@ -92,7 +92,7 @@ class Comparison:
 
     specs: tuple[tuple[Spec, ...], ...]
     """One tuple a method, one spec a seed."""
-    selection: str = "last"
+    selection: str = "invariant"
 
     def work(self) -> list[Spec]:
         """Every run, the extra ones of leave-one-environment-out included."""

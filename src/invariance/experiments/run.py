@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from invariance.core import Benchmark, Environment, generator
 from invariance.errors import Diverged
-from invariance.evaluation import collapsed, evaluate, exact_and_sampled, score
+from invariance.evaluation import evaluate, exact_and_sampled, score, validate
 from invariance.experiments.spec import Spec
 from invariance.landscape import Grid, landscape
 from invariance.models.base import Model
@@ -148,7 +148,7 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     model, family = snapshot.model, benchmark.family
     rows = spec.evaluation.train_rows
     seen = [Environment(e.name, e.x[:rows], e.y[:rows]) for e in benchmark.train]
-    held = benchmark.validation or benchmark.train
+    held = validate(model, benchmark.validation or benchmark.train, family)
     if benchmark.mechanism:
         drawing = generator(spec.seed, "sampled test")
         test, sampled = exact_and_sampled(model, benchmark.mechanism, family, drawing)
@@ -157,12 +157,14 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     return Checkpoint(
         snapshot.step,
         snapshot.loss,
-        collapsed(model, held, family),
+        held.collapsed,
         score(model, seen, family),
-        score(model, held, family),
+        held.scores,
         test,
         sampled,
         vitals(model, spec.objective, seen, family),
+        held.risk,
+        held.alike,
     )
 
 

@@ -17,7 +17,7 @@ from invariance.models import MODELS
 from invariance.models.base import Architecture
 from invariance.objectives import METHODS
 from invariance.objectives.base import Objective
-from invariance.recipes.presets import recipe
+from invariance.recipes.presets import parts, recipe
 from invariance.recipes.recipe import Recipe
 from invariance.values import STRICT
 
@@ -67,7 +67,9 @@ class Spec:
         if unknown := changes.keys() - set(SECTIONS):
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
-        objective = METHODS.create(method, changes.get("objective"))
+        profiles = METHODS[method].profiles
+        profile = {name: value for part in parts(recipe_name) for name, value in profiles.get(part, {}).items()}
+        objective = METHODS.create(method, {**profile, **changes.get("objective", {})})
         model_changes = changes.get("model", {})
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})

@@ -7,7 +7,8 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from invariance.core import generator
-from invariance.models.recomputed import recomputed
+from invariance.models.recomputed import filled, recomputed
+from invariance.pixels import Inputs, floats
 from invariance.values import STRICT
 
 
@@ -18,11 +19,11 @@ class Model(nn.Module):
     ``nn.Linear``, autograd elsewhere. ``memory`` holds what a method must remember between steps (masks, moving
     averages); it is saved with a run and takes no part in prediction.
 
-    Inputs of more than ``slice`` rows go through ``features`` in slices, which stay in the cache. With more than
-    ``keep`` rows, no activations are kept: the backward pass computes each slice again. The gradient is the same, and
-    a step's memory grows with the number of rows by their outputs alone, or, where a method reads the features, by a
-    feature vector and its gradient each. Features with batch normalisation take all rows at once in training, since
-    their values depend on it.
+    Bytes become numbers in [0, 1] here. Inputs of more than ``slice`` rows go through ``features`` in slices, which
+    stay in the cache. With more than ``keep`` rows, no activations are kept: the backward pass computes each slice
+    again. The gradient is the same, and a step's memory grows with the number of rows by their outputs alone, or, where
+    a method reads the features, by a feature vector and its gradient each. Features with batch normalisation take all
+    rows at once in training, since their values depend on it.
     """
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
@@ -33,24 +34,26 @@ class Model(nn.Module):
         self.slice = 4096
         self.keep = 65536
 
-    def represent(self, x: Tensor) -> Tensor:
+    def represent(self, x: Inputs) -> Tensor:
         """z = θ(x), [n, d]."""
         return self._sliced(self.features, x)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Inputs) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""
         return self._sliced(nn.Sequential(self.features, self.head), x)
 
-    def _sliced(self, module: nn.Module, x: Tensor) -> Tensor:
-        if len(x) <= self.slice or (self.training and _normalises(module)):
-            return module(x)
+    def _sliced(self, module: nn.Module, x: Inputs) -> Tensor:
+        if len(x) <= self.slice or (self.training and batch_norms(module)):
+            return module(floats(x))
         if len(x) > self.keep and torch.is_grad_enabled():
             return recomputed(module, x, self.slice)
-        return torch.cat([module(part) for part in x.split(self.slice)])
+        parts = (module(floats(part)) for part in x.split(self.slice))
+        return torch.cat(list(parts)) if torch.is_grad_enabled() else filled(parts, len(x))
 
 
-def _normalises(module: nn.Module) -> bool:
-    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    """The layers of a module whose values depend on the whole batch."""
+    return [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,9 +5,9 @@ only moves, whose loss they may evaluate as often as they like, so every recipe 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass as record
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -53,6 +53,8 @@ class Objective(ABC):
     """Numbered differences from the method's paper or its authors' code."""
     preferences: ClassVar[Preferences] = {}
     """What the method changes in a recipe, by the recipe's name: its authors' choice, or ours in ``short``."""
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What a recipe changes in the method's fields, by the recipe's name; otherwise fields are the paper's."""
     needs_environments: ClassVar[int] = 2
     oracle: ClassVar[bool] = False
     """Whether the method is given inputs without their spurious part."""
@@ -86,6 +88,8 @@ class Annealed(Objective):
     what the whole sum is divided by, so that its gradients keep one size. ``reduction`` says whether
     environments are averaged or added.
     """
+
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {"gamma": 1.0}}
 
     gamma: NonNegative = 1e6
     gamma_before: NonNegative = 1.0

@@ -9,6 +9,7 @@ from pydantic.dataclasses import dataclass
 from invariance.core import Batch
 from invariance.models.base import Model
 from invariance.objectives.base import Move, Objective
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative
 
@@ -21,6 +22,7 @@ class ERM(Objective):
     title: ClassVar[str] = "ERM"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ)"
     citation: ClassVar[str] = "Vapnik, Principles of risk minimization for learning theory, NeurIPS 1991"
+    preferences: ClassVar[Preferences] = {"default": {"explain": 0}}
     needs_environments: ClassVar[int] = 1
 
     l2: NonNegative = 1.10794568e-3

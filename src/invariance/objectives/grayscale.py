@@ -10,6 +10,7 @@ from invariance.core import Batch
 from invariance.models.base import Model
 from invariance.objectives.base import Move, Objective
 from invariance.objectives.erm import ERM
+from invariance.recipes.presets import Preferences
 from invariance.schedules import Clock
 from invariance.values import STRICT, NonNegative
 
@@ -22,6 +23,7 @@ class GrayScale(Objective):
     title: ClassVar[str] = "GrayScale"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ) on inputs without their spurious part"
     citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
+    preferences: ClassVar[Preferences] = {"default": {"explain": 0}}
     needs_environments: ClassVar[int] = 1
     oracle: ClassVar[bool] = True
 

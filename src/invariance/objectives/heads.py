@@ -63,10 +63,11 @@ def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: T
         return _flat(batch, head, r.square(), z.square()) - _flat(batch, head, r, z).square()
     w = vector(head) if w is None else w
 
-    def loss(w: Tensor, z: Tensor, y: Tensor) -> Tensor:
-        return batch.family.loss(outputs(head, w, z.unsqueeze(0)), y.unsqueeze(0)).squeeze(0)
+    def loss(w: Tensor, z: Tensor, y: Tensor, offset: Tensor) -> Tensor:
+        return batch.family.loss(outputs(head, w, z.unsqueeze(0)) + offset, y.unsqueeze(0)).squeeze(0)
 
-    h = vmap(grad(loss), in_dims=(None, 0, 0))(w, z, batch.y)  # [n, P]
+    offset = torch.zeros_like(f) if batch.offset is None else batch.offset
+    h = vmap(grad(loss), in_dims=(None, 0, 0, 0))(w, z, batch.y, offset)  # [n, P]
     return batch.mean(h.square()) - batch.mean(h).square()
 
 

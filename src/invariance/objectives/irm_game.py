@@ -57,7 +57,11 @@ class IRMGame(Objective):
         "The ensemble is the mean of the heads for any number of them; the authors' code has a fixed ½.",
         "Heads are the last linear layer, without dropout.",
     )
-    preferences: ClassVar[Preferences] = {"full-batch": {"lr": 2.5e-4}, "small-batch": {"lr": 2.5e-4}}
+    preferences: ClassVar[Preferences] = {
+        "full-batch": {"lr": 2.5e-4},
+        "small-batch": {"lr": 2.5e-4},
+        "default": {"lr": 2e-3},
+    }
 
     l2: NonNegative = 0.0
     feature_rate: Positive = 0.1

@@ -21,7 +21,7 @@ class Preset(NamedTuple):
 PRESETS: dict[str, Preset] = {
     "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}),
     "small-batch": Preset(
-        "batches of 1024 for 200 epochs, the ICLR 2023 paper's proposal",
+        "batches of 1024 for 200 epochs, the ICLR 2023 paper's proposal; also called paper",
         {"batch_size": 1024, "epochs": 200, "lr": 1e-3, "warmup": 0.25},
     ),
     "lsgd": Preset(
@@ -32,6 +32,19 @@ PRESETS: dict[str, Preset] = {
         "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
     ),
     "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
+    "default": Preset(
+        "ours: first what tells environments apart, then the rest, with inputs partly hidden and a falling rate",
+        {
+            "batch_size": 1024,
+            "epochs": 10,
+            "lr": 1e-3,
+            "l2_scale": 0.1,
+            "warmup": 0.0,
+            "schedule": "decay",
+            "explain": 2,
+            "dropout": 0.2,
+        },
+    ),
     "short": Preset(
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
         {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"},
@@ -43,6 +56,19 @@ PRESETS: dict[str, Preset] = {
 }
 
 
+ALIASES = {"paper": "small-batch"}
+"""Other names: the paper's profile is its proposal, with methods as it has them."""
+
+
+def parts(name: str) -> list[str]:
+    """The recipes that ``name`` joins by ``+``, by their own names."""
+    found = [ALIASES.get(part, part) for part in name.split("+")]
+    for part in found:
+        if part not in PRESETS:
+            raise UnknownName.of("recipe", part, [*PRESETS, *ALIASES])
+    return found
+
+
 def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe called ``name``, or several joined by ``+``, later ones winning.
 
@@ -50,9 +76,7 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
     ``changes`` win over all.
     """
     fields: dict[str, Any] = {}
-    for part in dict.fromkeys(["full-batch", *name.split("+")]):
-        if part not in PRESETS:
-            raise UnknownName.of("recipe", part, PRESETS)
+    for part in dict.fromkeys(["full-batch", *parts(name)]):
         fields |= PRESETS[part].changes
         for prefers in preferences:
             fields |= prefers.get(part, {})

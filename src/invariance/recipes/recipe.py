@@ -2,13 +2,14 @@
 
 from typing import Annotated, final
 
-from pydantic import BeforeValidator, Field, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
 
+from invariance.recipes.augment import Augment
 from invariance.recipes.gradient import AnyGradient, Plain
 from invariance.recipes.step import Adam, AnyStep
 from invariance.schedules import AnySchedule, Constant
-from invariance.values import STRICT, Positive, Share
+from invariance.values import STRICT, NonNegative, Positive, Share
 
 
 def _named(value: object) -> object:
@@ -22,18 +23,24 @@ class Recipe:
     """Independent slots; any combination runs every method.
 
     ``batch_size`` counts all environments together, equal shares of each; None is everything at once. The learning
-    rate is ``lr`` · ``lr_scale`` · ``schedule``. ``warmup`` is the share of the updates before the penalty sets in,
-    ``reset`` starts a fresh optimiser there. ``average`` is the share of the run, at its end, over which weights are
-    averaged.
+    rate is ``lr`` · ``lr_scale`` · ``schedule``, l2 the method's times ``l2_scale``. ``warmup`` is the share of the
+    updates before the penalty sets in, ``reset`` starts a fresh optimiser there. ``average`` is the share of the run,
+    at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update does not
+    see, ``augment`` mirrors and shifts images anew in every update. ``explain`` is the number of epochs, before all
+    others, in which a model learns what tells environments apart, to be explained away (`explaining.py`); 0 is without.
     """
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
     lr: Positive = 4.898536566546834e-4
     lr_scale: Positive = 1.0
+    l2_scale: NonNegative = 1.0
     schedule: Annotated[AnySchedule, BeforeValidator(_named)] = Field(default_factory=Constant)
     warmup: Share = 0.38
     gradient: Annotated[AnyGradient, BeforeValidator(_named)] = Field(default_factory=Plain)
     step: Annotated[AnyStep, BeforeValidator(_named)] = Field(default_factory=Adam)
     reset: bool = False
+    explain: NonNegativeInt = 0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     average: Share = 0.0
+    augment: Augment | None = None

@@ -34,7 +34,7 @@ class Wish:
 
     names: tuple[str, ...] = ()
     scale: str | None = None
-    selection: str = "last"
+    selection: str = "invariant"
     title: str = ""
     note: str = ""
 

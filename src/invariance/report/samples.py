@@ -7,6 +7,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from invariance.core import Environment
+from invariance.pixels import floats
 
 CELL, GAP, MARGIN = 48, 4, 90
 RED, GREEN, ORANGE, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.6, 0.0), (0.0, 0.6, 1.0)
@@ -15,26 +16,29 @@ INKS = {2: (RED, GREEN), 4: (RED, ORANGE, GREEN, BLUE)}
 
 
 def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Image.Image:
-    """A row of samples for each environment, those of label 0 left of those of label 1."""
+    """A row of samples for each environment, one label after another."""
     height = len(environments) * (CELL + GAP) + GAP + 20
     sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "#e4e4e4")
     pen = ImageDraw.Draw(sheet)
-    half = columns // 2
-    for column, text in ((0, "y = 0"), (half, "y = 1")):
-        pen.text((MARGIN + column * (CELL + GAP), 4), text, fill="black")
+    labels = sorted({label for environment in environments for label in environment.y.unique().tolist()})
+    labels = labels[:: -(-len(labels) // columns)]  # of numbers, some
+    each = columns // len(labels)
+    for place, label in enumerate(labels):
+        pen.text((MARGIN + place * each * (CELL + GAP), 4), f"y = {label:.3g}", fill="black")
     for row, environment in enumerate(environments):
         top = 20 + row * (CELL + GAP)
         pen.text((8, top + CELL // 2 - 6), environment.name.replace("β=", "beta "), fill="black")
-        for label in (0, 1):
-            shown = environment.x[environment.y == label][:half]
+        for place, label in enumerate(labels):
+            shown = floats(environment.x[environment.y == label][:each])
             for column, x in enumerate(shown):
-                left = MARGIN + (label * half + column) * (CELL + GAP)
+                left = MARGIN + (place * each + column) * (CELL + GAP)
                 sheet.paste(_picture(x), (left, top))
     return sheet
 
 
 def _picture(x: Tensor) -> Image.Image:
     """Two channels as red and green, four as two shades of each, one as grey; a vector as a strip of grey."""
+    height, width = (CELL, CELL) if x.ndim == 1 else (CELL * side // max(x.shape[1:]) for side in x.shape[1:])
     if x.ndim == 1:
         x = ((x - x.min().clamp(max=-1)) / 2).view(1, 1, -1)
     if x.shape[0] == 1:
@@ -42,4 +46,4 @@ def _picture(x: Tensor) -> Image.Image:
     if x.shape[0] in INKS:
         x = torch.einsum("chw,cr->rhw", x, torch.tensor(INKS[x.shape[0]]))
     pixels = (x.clamp(0, 1) * 255).byte().permute(1, 2, 0).numpy()
-    return Image.fromarray(pixels, "RGB").resize((CELL, CELL), Image.Resampling.NEAREST)
+    return Image.fromarray(pixels, "RGB").resize((width, height), Image.Resampling.NEAREST)

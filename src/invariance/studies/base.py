@@ -4,10 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from invariance.artefacts import Artefact, Quantity
 from invariance.data import DATA
+from invariance.data.files import folders
 from invariance.experiments.comparison import Row
 from invariance.experiments.spec import Spec
 from invariance.selection import label
@@ -40,6 +43,12 @@ SCALES: dict[str, Scale] = {
         "few seeds and our short recipes",
         2,
         {"full-batch": "short-full", "small-batch": "short"},
+        {},
+    ),
+    "ours": Scale(
+        "our default recipe in place of small batches",
+        10,
+        {"full-batch": "short-full", "small-batch": "default"},
         {},
     ),
     "full": Scale("the paper's protocol", 10, {}, {}),
@@ -88,15 +97,25 @@ def arm(
     """
     if data.lower() not in DATA.classes:
         return Arm(method, data, setting, None, f"waits for {data}: not in this version yet", x)
+    if missing := _missing(data, tuple(folders())):
+        return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
     how = SCALES[scale]
     name, objective = NAMES.get(method, (method.lower(), {}))
     known = {field.name for field in fields(DATA[data])}
     smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
     merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
-    for section, values in (*{**how.changes, "data": smaller}.items(), *(changes or {}).items()):
+    own = DATA[data].scales.get(scale, {})
+    for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
         merged.setdefault(section, {}).update(values)
     recipe = "+".join(how.recipes.get(part, part) for part in recipe.split("+"))
     return Arm(method, data, setting, Spec.of(data.lower(), name, recipe, 0, merged), "", x)
+
+
+@cache
+def _missing(data: str, places: tuple[Path, ...]) -> str:
+    """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks."""
+    state = DATA.create(data).state()
+    return state.about if state and state.here == "missing" else ""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ SPLIT = ", split"
 METHODS = {
     "smoke": ("IRMv1", "IRMv1, split", "REx"),
     "quick": ("IRMv1", "IRMv1, split"),
+    "ours": ("IRMv1", "IRMv1, split"),
     "full": ("IRMv1", "IRMv1, split", "IRMv0", "IRMv0, split", "REx"),
 }
 METRICS = ("average", "worst", "gap")

@@ -7,7 +7,7 @@ from invariance.artefacts import Artefact, Figure, Surface
 from invariance.landscape import Grid, axis
 from invariance.studies.base import Arm, Results, Study, arm
 
-POINTS = {"smoke": 5, "quick": 21, "full": 51}
+POINTS = {"smoke": 5, "quick": 21, "ours": 21, "full": 51}
 """A side of the grid; odd, so that the trained weights are its middle."""
 
 

@@ -8,7 +8,7 @@ from invariance.artefacts import Artefact, Curve, Figure, Lines
 from invariance.experiments.run import Run
 from invariance.studies.base import Arm, Results, Study, arm
 
-CHECKPOINTS = {"smoke": 2, "quick": 50, "full": 50}
+CHECKPOINTS = {"smoke": 2, "quick": 50, "ours": 50, "full": 50}
 WITHOUT = "without the penalty"
 
 

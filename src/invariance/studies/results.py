@@ -1,5 +1,6 @@
 """From a study to its runs and back: what to run, and what a store holds of it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from invariance.errors import BadValue
@@ -10,16 +11,21 @@ from invariance.selection import rule
 from invariance.studies.base import Results, Study
 
 
-def specs(study: Study, scale: str, seeds: int) -> list[Spec]:
-    """Every run that a study needs, each once; arms that wait for something need none."""
+def specs(study: Study, scale: str, seeds: int, only: Sequence[str] = ()) -> list[Spec]:
+    """Every run that a study needs, each once; arms that wait for something need none.
+
+    ``only`` keeps the arms that have all of these as their method, data set or setting.
+    """
     if seeds < 1:
         raise BadValue(f"seeds = {seeds}; at least 1 is needed")
     each = range(min(seeds, study.most_seeds or seeds))
-    wanted = [replace(arm.spec, seed=seed) for arm in study.arms(scale) if arm.spec for seed in each]
+    asked = {name.lower() for name in only}
+    arms = [arm for arm in study.arms(scale) if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
+    wanted = [replace(arm.spec, seed=seed) for arm in arms if arm.spec for seed in each]
     return list({spec.key: spec for spec in wanted}.values())
 
 
-def results(study: Study, scale: str, store: Store, selection: str = "last") -> Results:
+def results(study: Study, scale: str, store: Store, selection: str = "invariant") -> Results:
     """All runs of the study's arms in the store, of any seed."""
     if rule(selection).holds_out:
         raise BadValue(f"{selection} needs runs that hold environments out, and studies make none; use another rule")

@@ -11,10 +11,16 @@ FULL = 50_000
 BATCHES = {
     "smoke": (256, 1024),
     "quick": (256, 1024, 4096, 16_384),
+    "ours": (256, 1024, 4096, 16_384),
     "full": (256, 512, 1024, 2048, 4096, 8192, 16_384),
 }
 """Sizes of batches beside the full one."""
-WIDTHS = {"smoke": (100, 390), "quick": (100, 390, 1200), "full": (100, 200, 390, 600, 800, 1000, 1200)}
+WIDTHS = {
+    "smoke": (100, 390),
+    "quick": (100, 390, 1200),
+    "ours": (100, 390, 1200),
+    "full": (100, 200, 390, 600, 800, 1000, 1200),
+}
 PANELS = {"average": "average accuracy, %", "gap": "accuracy gap, %"}
 
 

@@ -1,0 +1,160 @@
+"""CIFAR-MNIST."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, NamedTuple, final
+
+import torch
+from pydantic import AfterValidator, Field
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+from torch.nn.functional import pad
+
+from invariance.core import Mechanism, generator
+from invariance.data.base import LOOK, Scales, Size, State
+from invariance.data.cifar import ALL, ARCHIVE, NAMES, RECORD, batches, located, read
+from invariance.data.colored_mnist import ColoredMNIST
+from invariance.data.digest import digest
+from invariance.data.files import File
+from invariance.data.idx import TRAINING
+from invariance.data.idx import read as read_idx
+from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
+from invariance.errors import DataError
+from invariance.models.resnet import ResNet
+from invariance.recipes.presets import Preferences
+from invariance.values import STRICT
+
+Name = Literal["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+VALIDATION = 10
+"""One training image in so many validates."""
+
+
+def _different(pair: tuple[Name, Name]) -> tuple[Name, Name]:
+    if pair[0] == pair[1]:
+        raise ValueError("two different classes are wanted")
+    return pair
+
+
+class Digits(NamedTuple):
+    """Zeros and ones, each [n, 28, 28] of bytes."""
+
+    zeros: Tensor
+    ones: Tensor
+
+    def share(self, hand: int, hands: int) -> "Digits":
+        """Every so many-th, from ``hand`` on."""
+        return Digits(self.zeros[hand::hands], self.ones[hand::hands])
+
+    def shuffled(self, random: torch.Generator) -> "Digits":
+        """In random order."""
+        return Digits(*(digits[torch.randperm(len(digits), generator=random)] for digits in self))
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class CIFARMNIST(TwoLooks):
+    """A digit 0 or 1 above a photograph of one of two ``classes``; label: whether it is the second.
+
+    The digit is the spurious bit; an oracle sees the photograph alone. CIFAR-10's training files train, a tenth of them
+    validates, and its test file tests; the same holds of the digits of MNIST's files, whose last 10,000 training rows
+    validate. Every photograph is paired with a zero and with a one, each digit with as few photographs as there can be,
+    so that held-out photographs are paired again for every test environment. The photographs of either class are dealt
+    out evenly.
+
+    ``images`` bounds the number of photographs that train and validate, a fifth of it that of those that test.
+
+    Lin et al. (BIRM) take cars and trucks, merge CIFAR-10's files, and test at β = 0.9 alone; Zhang et al. name planes
+    and birds.
+    """
+
+    title: ClassVar[str] = "CIFAR-MNIST"
+    about: ClassVar[str] = "photographs under digits; birds against planes, zeros and ones are spurious"
+    citation: ClassVar[str] = (
+        "Krizhevsky, Learning multiple layers of features from tiny images, 2009; LeCun et al., 1998; "
+        "paired by Lin et al., Bayesian invariant risk minimization, CVPR 2022"
+    )
+    licence: ClassVar[str] = "free for research by common practice"
+    source: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/cifar.html"
+    architecture: ClassVar[ResNet] = ResNet(stem="small")
+    preferences: ClassVar[Preferences] = EARLY
+    scales: ClassVar[Scales] = {
+        "smoke": {"data": {"images": 100}, "model": {"width": 4}},
+        "quick": {"data": {"images": 5000}, "model": {"width": 16}, "evaluation": LOOK},
+    }
+    files: ClassVar[tuple[File, ...]] = ColoredMNIST.files
+
+    classes: Annotated[tuple[Name, Name], AfterValidator(_different)] = ("airplane", "bird")
+    images: Annotated[int, Field(ge=100)] = 10_000
+
+    def size(self) -> Size:
+        return Size(self.images - self.images // VALIDATION, (3, 64, 32))
+
+    def state(self) -> State | None:
+        try:
+            found = located()
+        except DataError as error:
+            return State("missing", str(error))
+        if found is None:  # it is fetched when it is needed, as MNIST's files are
+            return None
+        here = sum(path.stat().st_size for part in found for path in part) // RECORD
+        about = f"{found.train[0].parent}: {here} of {ALL} images"
+        return State("complete" if here >= ALL else "partial", about)
+
+    def fingerprint(self) -> str:
+        try:
+            found = located()
+        except DataError:
+            return "missing"
+        photographs = digest((*found.train, *found.test)) if found else ARCHIVE.sha256
+        return hashlib.sha256((super().fingerprint() + photographs).encode()).hexdigest()
+
+    def parts(self, seed: int, oracle: bool) -> Parts:
+        files = batches()
+        train, t = self._taken(files.train, self.images // 2)
+        test, test_t = self._taken(files.test, self.images // 10)
+        random = generator(seed, "split")
+        held_out, *rest = dealt(t, VALIDATION, random)
+        rows = torch.cat(rest)
+        hands = [rows[hand] for hand in dealt(t[rows], len(self.betas), random)]
+        for_train, for_validation, for_test = (digits.shuffled(random) for digits in self._digits())
+
+        def mechanism(images: Tensor, t: Tensor, digits: Digits) -> Mechanism:
+            looks = (images, images) if oracle else stacked(images, digits)
+            return Mechanism(looks, t, self.alpha, self.test_betas)
+
+        return Parts(
+            [mechanism(train[hand], t[hand], for_train.share(e, len(hands))) for e, hand in enumerate(hands)],
+            mechanism(train[held_out], t[held_out], for_validation),
+            mechanism(test, test_t, for_test),
+        )
+
+    def _taken(self, files: tuple[Path, ...], most: int) -> tuple[Tensor, Tensor]:
+        """The first images of either class, as many of both, and whether they are of the second."""
+        records = read(files)
+        each = [torch.nonzero(records.classes == NAMES.index(name)).flatten() for name in self.classes]
+        for name, rows in zip(self.classes, each, strict=True):
+            if not len(rows):
+                there = ", ".join(NAMES[i] for i in records.classes.unique())
+                raise DataError(f"{files[0].parent} has no {name}; it has {there}: choose data.classes among them")
+        fewest = min(most, *(len(rows) for rows in each))
+        rows = torch.cat([rows[:fewest] for rows in each]).sort().values
+        return records.pixels[rows], records.classes[rows] == NAMES.index(self.classes[1])
+
+    def _digits(self) -> tuple[Digits, Digits, Digits]:
+        """For training, for validation, for the test."""
+        pixels, labels, test_pixels, test_labels = (read_idx(file) for file in self.files)
+        parts = (
+            (pixels[:TRAINING], labels[:TRAINING]),
+            (pixels[TRAINING:], labels[TRAINING:]),
+            (test_pixels, test_labels),
+        )
+        first, second, third = (Digits(images[names == 0], images[names == 1]) for images, names in parts)
+        return first, second, third
+
+
+def stacked(images: Tensor, digits: Digits) -> tuple[Tensor, Tensor]:
+    """Every photograph below a zero, and below a one; [n, 3, 64, 32]."""
+    turns = [kind[torch.arange(len(images)) % len(kind)] for kind in digits]
+    above = [pad(turn, (2, 2, 2, 2)).unsqueeze(1).expand(-1, 3, -1, -1) for turn in turns]
+    off, on = (torch.cat([digit, images], dim=2) for digit in above)
+    return off, on

@@ -1,0 +1,33 @@
+"""A folder of one's own images."""
+
+from pathlib import Path
+from typing import ClassVar, final
+
+from pydantic.dataclasses import dataclass
+
+from invariance.data.base import PHOTOGRAPHS
+from invariance.data.domains import Domains
+from invariance.errors import BadValue
+from invariance.models.resnet import ResNet
+from invariance.recipes.presets import Preferences
+from invariance.values import STRICT
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Folder(Domains):
+    """Any images in folders ``domain/class/`` below ``path``."""
+
+    title: ClassVar[str] = "Folder"
+    about: ClassVar[str] = "your own images, in folders domain/class/ below data.path"
+    citation: ClassVar[str] = "yours"
+    licence: ClassVar[str] = "yours"
+    architecture: ClassVar[ResNet] = ResNet()
+    preferences: ClassVar[Preferences] = PHOTOGRAPHS
+
+    path: str = ""
+
+    def root(self) -> Path:
+        if not self.path:
+            raise BadValue("say where the images are, in folders domain/class/: --set data.path=FOLDER")
+        return Path(self.path).expanduser()

@@ -1,0 +1,40 @@
+"""PACS."""
+
+from pathlib import Path
+from typing import ClassVar, final
+
+from pydantic.dataclasses import dataclass
+
+from invariance.data.base import LOOK, PHOTOGRAPHS, Scales
+from invariance.data.domains import Domains
+from invariance.data.files import folder
+from invariance.models.resnet import ResNet
+from invariance.recipes.presets import Preferences
+from invariance.values import STRICT
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class PACS(Domains):
+    """Photographs, art paintings, cartoons and sketches of seven classes.
+
+    The unseen domain is ``photo``, the last in the ICLR 2023 paper's order. Images are looked for in ``PACS/``.
+    """
+
+    title: ClassVar[str] = "PACS"
+    about: ClassVar[str] = "photographs, art paintings, cartoons and sketches of seven classes; 9,991 images"
+    citation: ClassVar[str] = "Li et al., Deeper, broader and artier domain generalization, ICCV 2017"
+    licence: ClassVar[str] = "not stated"
+    source: ClassVar[str] = "http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017"
+    architecture: ClassVar[ResNet] = ResNet()
+    preferences: ClassVar[Preferences] = PHOTOGRAPHS
+    scales: ClassVar[Scales] = {
+        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 4}},
+        "quick": {"data": {"image_size": 48}, "model": {"width": 32}, "evaluation": LOOK},
+    }
+    published: ClassVar[dict[str, int]] = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
+
+    unseen: str | None = "photo"
+
+    def root(self) -> Path:
+        return folder("PACS")

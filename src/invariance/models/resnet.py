@@ -1,0 +1,147 @@
+"""ResNet-18, with torchvision's names for its parts."""
+
+from pathlib import Path
+from typing import Literal, final
+
+import torch
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+from torch.nn import functional
+
+from invariance.errors import BadValue, DataError
+from invariance.models.base import Architecture, Model, linear
+from invariance.values import STRICT
+
+Norm = Literal["batch", "group"]
+Stem = Literal["imagenet", "small"]
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of ImageNet's three colours, which published weights expect."""
+
+
+def norm(kind: Norm, channels: int) -> nn.Module:
+    """Normalisation over the batch, or over groups of 8 channels of each image."""
+    return nn.BatchNorm2d(channels) if kind == "batch" else nn.GroupNorm(max(1, channels // 8), channels)
+
+
+def conv(inputs: int, outputs: int, size: int, stride: int, generator: torch.Generator) -> nn.Conv2d:
+    """A convolution without bias, with He-normal weights drawn from ``generator`` alone."""
+    layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, size, stride, size // 2, bias=False)
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+    return layer
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions beside the identity, or beside a 1×1 convolution where the shape changes."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, kind: Norm, generator: torch.Generator) -> None:
+        super().__init__()
+        self.conv1 = conv(inputs, outputs, 3, stride, generator)
+        self.bn1 = norm(kind, outputs)
+        self.conv2 = conv(outputs, outputs, 3, 1, generator)
+        self.bn2 = norm(kind, outputs)
+        self.downsample: nn.Module | None = None
+        if stride > 1 or inputs != outputs:
+            self.downsample = nn.Sequential(conv(inputs, outputs, 1, stride, generator), norm(kind, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features, [n, outputs, h/stride, w/stride]."""
+        beside = x if self.downsample is None else self.downsample(x)
+        x = functional.relu(self.bn1(self.conv1(x)), inplace=True)
+        return functional.relu(self.bn2(self.conv2(x)) + beside, inplace=True)
+
+
+class Features(nn.Module):
+    """All but the last layer. Images in [0, 1] are normalised as ImageNet's are."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, channels: int, width: int, stem: Stem, kind: Norm, generator: torch.Generator) -> None:
+        super().__init__()
+        for name, values in (("mean", MEAN), ("deviation", DEVIATION)):
+            colours = torch.tensor(values if channels == 3 else [sum(values) / 3] * channels)
+            self.register_buffer(name, colours.view(-1, 1, 1), persistent=False)
+        self.conv1 = conv(channels, width, *((7, 2) if stem == "imagenet" else (3, 1)), generator)
+        self.bn1 = norm(kind, width)
+        self.layer1 = self._layer(width, width, 1, kind, generator)
+        self.layer2 = self._layer(width, 2 * width, 2, kind, generator)
+        self.layer3 = self._layer(2 * width, 4 * width, 2, kind, generator)
+        self.layer4 = self._layer(4 * width, 8 * width, 2, kind, generator)
+
+    def _layer(self, inputs: int, outputs: int, stride: int, kind: Norm, generator: torch.Generator) -> nn.Sequential:
+        return nn.Sequential(
+            Block(inputs, outputs, stride, kind, generator), Block(outputs, outputs, 1, kind, generator)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """z, [n, 8·width]."""
+        x = functional.relu(self.bn1(self.conv1((x - self.mean) / self.deviation)), inplace=True)
+        x = functional.max_pool2d(x, 3, 2, 1)
+        for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
+            x = layer(x)
+        return x.mean((2, 3))
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class ResNet(Architecture):
+    """ResNet-18 (He et al. 2016).
+
+    ``stem`` is ImageNet's 7×7 convolution with stride 2, or for small images a 3×3 one with stride 1; both are followed
+    by max-pooling. ``norm`` says over what is normalised: the batch, all environments in it together, or groups of
+    channels. ``width`` is the number of channels of the first block. ``weights`` is a file with published weights
+    (.safetensors, or .pth as torchvision's); where its last layer has another number of outputs, ours starts afresh.
+    """
+
+    stem: Stem = "imagenet"
+    norm: Norm = "batch"
+    width: PositiveInt = 64
+    weights: str | None = None
+
+    def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
+        if len(input_shape) != 3:
+            raise BadValue(f"a ResNet takes images [channels, height, width]; got inputs of shape {input_shape}")
+        features = Features(input_shape[0], self.width, self.stem, self.norm, generator)
+        model = Model(features, linear(8 * self.width, outputs, generator))
+        model.slice, model.keep = 64, 512
+        if self.weights:
+            load(model, Path(self.weights))
+        return model
+
+
+def load(model: Model, path: Path) -> None:
+    """Put the weights of a file into a ResNet."""
+    found = read(path)
+    own = {**model.features.state_dict(), **{f"fc.{k}": v for k, v in model.head.state_dict().items()}}
+    fits = {k: v for k, v in found.items() if k in own and v.shape == own[k].shape}
+    if missing := [k for k in own if k not in fits and not k.startswith("fc.")]:
+        first = missing[0]
+        got = f"has shape {tuple(found[first].shape)}" if first in found else "is not there"
+        raise DataError(
+            f"{path} does not fit this ResNet: {first} {got}, {tuple(own[first].shape)} is wanted; "
+            "ImageNet's weights need stem=imagenet, norm=batch, width=64 and three channels"
+        )
+    model.features.load_state_dict({k: v for k, v in fits.items() if not k.startswith("fc.")})
+    if "fc.weight" in fits and "fc.bias" in fits:
+        model.head.load_state_dict({"weight": fits["fc.weight"], "bias": fits["fc.bias"]})
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """Named tensors from a safetensors file, or from a file of torch, of which only tensors are read."""
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise DataError(f"there is no file {path} to read weights from")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, SafetensorError) as error:
+        raise DataError(f"{path} holds no weights that can be read ({str(error).splitlines()[0]})") from None
+    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        raise DataError(f"{path} holds no named tensors; give the state dict of a ResNet-18")
+    return found

@@ -1,0 +1,55 @@
+"""What a selection rule is worth, profile by profile."""
+
+from typing import ClassVar, final
+
+from invariance.artefacts import Artefact, Column, Line, Quantity, Table
+from invariance.experiments.comparison import Row
+from invariance.selection import RULES, label
+from invariance.studies.base import METRICS, Arm, Results, Study, arm
+from invariance.studies.collapse import METHODS, PAPER, Collapse
+
+DATA = ("Colored-MNIST", "Colored-FMNIST")
+PROFILES = {"default": "default", "penalty alone": "short"}
+COLUMNS = (*PROFILES, PAPER)
+SHOWN = ("average", "worst", "gap")
+
+
+@final
+class Rules(Study):
+    """The same runs at the checkpoints that different rules take."""
+
+    title: ClassVar[str] = "Rules: which checkpoint should count?"
+    caption: ClassVar[str] = (
+        "Accuracy over 19 test environments, in %, of IRMv1, REx and BLOC-IRM at the checkpoints that each rule takes "
+        "of the same runs, on Colored-MNIST and, but for the paper's profile, Colored-FMNIST. The oracle looks at the "
+        "test environments; the others see samples held out from the training environments at most."
+    )
+
+    def arms(self, scale: str) -> list[Arm]:
+        ours = [
+            arm(scale, method, data, profile, recipe)
+            for profile, recipe in PROFILES.items()
+            for data in DATA
+            for method in METHODS
+        ]
+        return ours + [arm for arm in Collapse().arms(scale) if arm.setting == PAPER]
+
+    def show(self, results: Results) -> tuple[Artefact, ...]:
+        """One table: rules down, profiles across."""
+        arms = self.arms(results.scale)
+        rules = [name for name, rule in RULES.items() if not rule.holds_out]
+        lines = tuple(
+            Line(label(rule), tuple(_quantity(results, arms, profile, rule, m) for profile in COLUMNS for m in SHOWN))
+            for rule in rules
+        )
+        columns = tuple(Column(metric, profile) for profile in COLUMNS for metric in SHOWN)
+        seeds = results.provenance.partition(" · checkpoint")[0]
+        return (Table(self.name, self.title, self.caption, "rule", columns, lines, seeds, results.notes(arms)),)
+
+
+def _quantity(results: Results, arms: list[Arm], profile: str, rule: str, metric: str) -> Quantity:
+    """A value for every run of a profile; a run whose chosen model has collapsed has none, and is counted."""
+    found = [Row.of(row.runs, rule) for a in arms if a.setting == profile and (row := results.row(a))]
+    failures = sum(len(row.failures) for row in found)
+    values = tuple(value for row in found for value in row.values(METRICS[metric]))
+    return Quantity(values, note=f"{failures} of {failures + len(values)} without a value" if failures else "")

@@ -1,0 +1,133 @@
+"""ResNet-18: its names, its weights from files."""
+
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from invariance.errors import BadValue, DataError
+from invariance.models.resnet import ResNet
+
+SMALL = ResNet(width=8)
+
+
+def published(width: int = 8, outputs: int = 5, channels: int = 3) -> dict[str, torch.Tensor]:
+    """Random weights under torchvision's names, written down from its documentation of the architecture."""
+    random = torch.Generator().manual_seed(0)
+    shapes = {"conv1.weight": (width, channels, 7, 7), "fc.weight": (outputs, 8 * width), "fc.bias": (outputs,)}
+    norms = {"bn1": width}
+    inputs = width
+    for layer in range(1, 5):
+        size = width * 2 ** (layer - 1)
+        for block in range(2):
+            here = f"layer{layer}.{block}"
+            shapes |= {f"{here}.conv1.weight": (size, inputs, 3, 3), f"{here}.conv2.weight": (size, size, 3, 3)}
+            norms |= {f"{here}.bn1": size, f"{here}.bn2": size}
+            if inputs != size:
+                shapes[f"{here}.downsample.0.weight"] = (size, inputs, 1, 1)
+                norms[f"{here}.downsample.1"] = size
+            inputs = size
+    for name, size in norms.items():
+        shapes |= {f"{name}.{part}": (size,) for part in ("weight", "bias", "running_mean", "running_var")}
+    tensors = {name: torch.rand(shape, generator=random) for name, shape in shapes.items()}
+    return tensors | {f"{name}.num_batches_tracked": torch.tensor(7) for name in norms}
+
+
+def names(model) -> set[str]:
+    return {name.removeprefix("features.").replace("head.", "fc.") for name in model.state_dict()}
+
+
+def test_parts_are_called_as_torchvision_calls_them_and_there_are_as_many_weights():
+    model = ResNet().build((3, 32, 32), 1000)
+    assert names(model) == published().keys()
+    assert sum(p.numel() for p in model.parameters()) == 11_689_512
+    shapes = {k.removeprefix("features.").replace("head.", "fc."): v.shape for k, v in model.state_dict().items()}
+    assert shapes == {name: tensor.shape for name, tensor in published(64, 1000).items()}
+
+
+@pytest.mark.parametrize("ending", [".safetensors", ".pth"])
+def test_published_weights_load_from_a_file(tmp_path, ending):
+    path, weights = tmp_path / f"resnet18{ending}", published()
+    (save_file if ending == ".safetensors" else torch.save)(weights, path)
+    model = ResNet(width=8, weights=str(path)).build((3, 16, 16), 5)
+    loaded = {k.removeprefix("features.").replace("head.", "fc."): v for k, v in model.state_dict().items()}
+    assert all(torch.equal(loaded[name], weights[name]) for name in weights)
+
+
+def test_a_last_layer_for_other_classes_starts_afresh_and_the_rest_is_loaded(tmp_path):
+    save_file(published(outputs=1000), path := tmp_path / "weights.safetensors")
+    model = ResNet(width=8, weights=str(path)).build((3, 16, 16), 7, seed=3)
+    assert torch.equal(model.head.weight, SMALL.build((3, 16, 16), 7, seed=3).head.weight)
+    assert torch.equal(model.features.get_parameter("conv1.weight"), published()["conv1.weight"])
+
+
+@pytest.mark.parametrize(
+    ("architecture", "shape", "message"),
+    [
+        ({"stem": "small"}, (3, 16, 16), r"conv1.weight has shape \(8, 3, 7, 7\), \(8, 3, 3, 3\) is wanted"),
+        ({"norm": "group"}, (1, 16, 16), r"conv1.weight has shape .* three channels"),
+        ({"width": 16}, (3, 16, 16), "conv1.weight has shape"),
+    ],
+)
+def test_weights_of_another_architecture_are_refused_in_one_line(tmp_path, architecture, shape, message):
+    save_file(published(), path := tmp_path / "weights.safetensors")
+    with pytest.raises(DataError, match=message):
+        ResNet(**{"width": 8, "weights": str(path), **architecture}).build(shape, 5)
+
+
+class Evil:
+    def __reduce__(self):
+        return (exec, ("raise SystemExit('a weights file was executed')",))
+
+
+def test_a_file_that_is_not_weights_is_refused_and_nothing_in_it_is_run(tmp_path):
+    (tmp_path / "evil.pth").write_bytes(pickle.dumps(Evil(), protocol=2))
+    (tmp_path / "text.safetensors").write_text("weights")
+    torch.save([1, 2, 3], tmp_path / "list.pth")
+    for name, message in (
+        ("evil.pth", "holds no weights that can be read"),
+        ("text.safetensors", "holds no weights that can be read"),
+        ("list.pth", "holds no named tensors"),
+        ("none.pth", "there is no file"),
+    ):
+        with pytest.raises(DataError, match=message) as error:
+            ResNet(width=8, weights=str(tmp_path / name)).build((3, 16, 16), 5)
+        assert "\n" not in str(error.value)
+
+
+def test_the_seed_decides_the_weights_and_the_global_generator_nothing():
+    first, again, other = (SMALL.build((3, 16, 16), 2, seed=seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["features.conv1.weight"], other["features.conv1.weight"])
+
+
+@pytest.mark.parametrize(("stem", "rows"), [("imagenet", 4), ("small", 8)])
+def test_a_small_stem_keeps_twice_the_resolution(stem, rows):
+    model = ResNet(width=8, stem=stem).build((3, 16, 16), 2).eval()
+    seen = []
+    model.features.get_submodule("layer1").register_forward_hook(lambda *call: seen.append(call[-1].shape))
+    assert model(torch.zeros(2, 3, 16, 16)).shape == (2, 2)
+    assert seen == [(2, 8, rows, rows)]
+
+
+def test_images_are_normalised_as_imagenets_in_the_model():
+    features = SMALL.build((3, 16, 16), 2).features
+    grey = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1).expand(1, 3, 16, 16)
+    seen = []
+    features.get_submodule("conv1").register_forward_hook(lambda *call: seen.append(call[1][0]))
+    features(torch.cat([grey, grey + 0.229]))
+    assert seen[0][0].abs().max() < 1e-6
+    assert seen[0][1, 0].mean().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_group_normalisation_treats_every_image_by_itself_and_batch_normalisation_does_not():
+    x = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    for norm, alone in (("group", True), ("batch", False)):
+        model = ResNet(width=8, norm=norm).build((3, 16, 16), 2).train()
+        assert torch.allclose(model(x)[:3], model(x[:3]), atol=1e-5) == alone
+
+
+def test_a_resnet_takes_images():
+    with pytest.raises(BadValue, match=r"takes images .* got inputs of shape \(7,\)"):
+        ResNet().build((7,), 2)

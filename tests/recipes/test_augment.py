@@ -1,0 +1,55 @@
+"""Mirrored and shifted images."""
+
+import pytest
+import torch
+
+from invariance.core import generator
+from invariance.errors import BadValue
+from invariance.recipes.augment import Augment
+from invariance.recipes.presets import recipe
+
+IMAGES = torch.randint(1, 256, (64, 3, 6, 5), generator=generator(0, "images"), dtype=torch.uint8)
+
+
+def test_without_flip_and_shift_images_stay_as_they_are():
+    assert torch.equal(Augment(flip=0, shift=0)(IMAGES, generator(0)), IMAGES)
+
+
+def test_half_of_the_images_are_mirrored_and_the_others_are_not():
+    changed = Augment(shift=0)(IMAGES, generator(0))
+    mirrored = (changed == IMAGES.flip(3)).flatten(1).all(1)
+    assert torch.equal(changed[~mirrored], IMAGES[~mirrored])
+    assert 20 < int(mirrored.sum()) < 44
+
+
+def test_an_image_is_shifted_as_a_whole_and_black_comes_in():
+    changed = Augment(flip=0, shift=2)(IMAGES, generator(0))
+    shifts = set()
+    for before, after in zip(IMAGES, changed, strict=True):
+        padded = torch.nn.functional.pad(before, (2, 2, 2, 2))
+        found = [
+            (down, right)
+            for down in range(5)
+            for right in range(5)
+            if torch.equal(padded[:, down : down + 6, right : right + 5], after)
+        ]
+        assert len(found) == 1
+        shifts |= set(found)
+    assert len(shifts) > 15
+
+
+def test_the_generator_decides():
+    first, again, other = (Augment()(IMAGES, generator(seed)) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert (first.dtype, first.shape) == (IMAGES.dtype, IMAGES.shape)
+
+
+def test_only_images_can_be_augmented():
+    with pytest.raises(BadValue, match=r"only images .* inputs of shape \(7,\)"):
+        Augment()(torch.zeros(2, 7), generator(0))
+
+
+def test_a_recipe_takes_it_by_its_fields():
+    assert recipe("short").augment is None
+    assert recipe("short", changes={"augment": {"shift": 2}}).augment == Augment(shift=2)

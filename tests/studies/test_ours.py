@@ -1,0 +1,53 @@
+"""Studies that the paper does not have."""
+
+import pytest
+
+from invariance.artefacts import Figure, Table
+from invariance.selection import RULES, label
+from invariance.studies import STUDIES
+from invariance.studies.results import specs
+
+
+def test_the_parts_of_the_default_recipe_are_told_apart():
+    arms = {(a.method, a.data, a.setting): a.spec for a in STUDIES["parts"]().arms("ours")}
+    for data in ("Colored-MNIST", "Colored-FMNIST"):
+        neither, features = (arms["ERM", data, setting].recipe for setting in ("neither", "features"))
+        assert (neither.explain, features.explain) == (0, 2)
+        for method in ("IRMv1", "REx", "BLOC-IRM"):
+            penalty, both = arms[method, data, "penalty"], arms[method, data, "both"]
+            assert (penalty.recipe.explain, penalty.objective.gamma) == (0, 1e6)
+            assert (both.recipe.explain, both.objective.gamma) == (2, 1.0)
+            assert both.recipe == features
+
+
+def test_rules_are_compared_on_the_same_runs(results):
+    study = STUDIES["rules"]()
+    (table,) = study.show(results(study, "ours", 2))
+    assert isinstance(table, Table)
+    assert [line.label for line in table.lines] == [label(name) for name, rule in RULES.items() if not rule.holds_out]
+    assert {len(cell.ours) for line in table.lines for cell in line.cells} == {6, 12}  # paper's profile: one data set
+
+
+def test_a_rule_that_takes_a_collapsed_model_says_how_often(results):
+    study = STUDIES["rules"]()
+    (table,) = study.show(results(study, "ours", 2, status=lambda arm, seed: "collapsed" if seed else "finished"))
+    notes = {line.label: line.cells[0].note for line in table.lines}
+    assert notes["last"] == "6 of 12 without a value"
+    assert notes["invariant"] == ""
+
+
+def test_the_two_profiles_over_a_run_share_an_axis(results):
+    study = STUDIES["collapse"]()
+    (figure,) = study.show(results(study, "ours", 1))
+    assert isinstance(figure, Figure)
+    for panel in figure.panels:
+        assert {curve.dashed for curve in panel.curves} == {True, False}
+        assert all(curve.x[-1] == 1.0 for curve in panel.curves)
+
+
+@pytest.mark.parametrize(
+    ("only", "runs"), [((), 32 + 4), (("small batch",), 28), (("SMALL BATCH", "irmv1"), 4), (("no such thing",), 0)]
+)
+def test_a_part_of_a_study_can_be_run_alone(only, runs):
+    large = 0 if only else 28
+    assert len(specs(STUDIES["table-4"](), "ours", 2, only)) == runs + large
