@@ -26,8 +26,13 @@ def numbers(line: str) -> list[float]:
 
 
 def test_every_example_is_run_here():
-    told = {"own_module.py", "grid_search.py", "regression.py"}
+    told = {"misleading_column.py", "own_module.py", "grid_search.py", "regression.py"}
     assert {path.name for path in FOLDER.glob("*.py")} == told
+
+
+def test_a_column_misleads_logistic_regression_and_not_us():
+    *_, plain, own = run("misleading_column.py").splitlines()
+    assert numbers(own)[1] > numbers(plain)[1] + 0.3
 
 
 def test_a_module_of_ones_own_is_trained_and_kept():
