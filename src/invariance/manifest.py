@@ -20,6 +20,11 @@ def manifest() -> dict[str, dict[str, Any]]:
     }
 
 
+def cores() -> int:
+    """How many processes this machine, or what it lets us use of it, runs at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _processor() -> str:
     """The processor's name where Linux tells it, else its architecture."""
     try:

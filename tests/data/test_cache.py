@@ -144,7 +144,7 @@ def test_a_cache_that_cannot_be_written_is_said_in_one_line(place, monkeypatch, 
         place.write_text("")
     else:
         monkeypatch.setenv("INVARIANCE_CACHE", "/proc/nowhere")
-    with pytest.raises(DataError, match=r"cannot write images to .*; free some space there, or set INVARIANCE_CACHE"):
+    with pytest.raises(DataError, match=r"cannot keep images in .*; free some space there, or set INVARIANCE_CACHE"):
         cached([1], SHAPE, Maker(), title="some", key="k")
 
 
@@ -160,6 +160,6 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_no_cache(place, monkeypatch)
             (path / "images.npy").symlink_to("/dev/full")
 
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(DataError, match=r"cannot write images to .*No space left on device"):
+    with pytest.raises(DataError, match=r"cannot keep images in .*No space left on device"):
         cached([1], SHAPE, Maker(), title="some", key="k")
     assert not [path for path in place.iterdir() if path.is_dir() and path.suffix != ".part"]

@@ -14,6 +14,7 @@ from invariance.data.folder import Folder
 from invariance.data.pacs import PACS
 from invariance.data.vlcs import VLCS
 from invariance.errors import BadValue, DataError, UnknownName
+from invariance.data.pictures import read
 from invariance.pixels import Pixels, loaded
 
 SMALL = {"images": 60, "image_size": 8}
@@ -193,6 +194,21 @@ def test_every_kind_of_image_becomes_three_colours_of_its_middle(tmp_path):
     assert (palette[:, 2, 2].int() - rgb[:, 2, 2].int()).abs().max() < 30
     assert grey[:, 2, 2].unique().numel() == 1
     assert (rgb == rgb[:, :1, :1]).all()  # nothing of the black sides
+
+
+def test_a_photograph_is_turned_as_the_camera_noted(tmp_path):
+    image = Image.new("RGB", (8, 8), "black")
+    image.paste("white", (0, 0, 8, 4))  # the upper half
+    noted = Image.Exif()
+    noted[0x0112] = 6  # to be turned by a quarter, clockwise
+    image.save(path := tmp_path / "turned.png", exif=noted)
+    assert read(path, 8)[0, :, 0].max() == 0
+    assert read(path, 8)[0, :, 7].min() == 255
+
+
+def test_sixteen_bits_a_pixel_keep_their_contrast(tmp_path):
+    Image.fromarray(np.array([[0, 64 << 8], [128 << 8, 65535]], np.uint16)).save(path := tmp_path / "deep.png")
+    assert read(path, 2)[1].tolist() == [[0, 64], [128, 255]]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ def test_a_last_layer_for_other_classes_starts_afresh_and_the_rest_is_loaded(tmp
     assert torch.equal(model.features.get_parameter("conv1.weight"), published()["conv1.weight"])
 
 
+def test_weights_that_count_no_batches_load_too(tmp_path):
+    weights = {name: tensor for name, tensor in published().items() if not name.endswith("num_batches_tracked")}
+    save_file(weights, path := tmp_path / "weights.safetensors")
+    model = ResNet(width=8, weights=str(path)).build((3, 16, 16), 5)
+    assert torch.equal(model.features.get_buffer("bn1.running_var"), weights["bn1.running_var"])
+    assert model.features.get_buffer("bn1.num_batches_tracked") == 0
+
+
 @pytest.mark.parametrize(
     ("architecture", "shape", "message"),
     [

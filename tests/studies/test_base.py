@@ -78,6 +78,15 @@ def test_data_that_are_not_here_are_waited_for_beside_the_printed_numbers(tmp_pa
     assert quantity.printed.mean == 69.95
 
 
+def test_a_scale_waits_for_the_data_that_it_uses(tmp_path, monkeypatch):
+    (tmp_path / "eth80-coco/images").mkdir(parents=True)
+    (tmp_path / "eth80-coco/annotations").mkdir()
+    (tmp_path / "eth80-coco/annotations/instances.json").write_text("{}")
+    monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
+    assert arm("quick", "ERM", "Colored-Object", "", "small-batch").spec
+    assert arm("full", "ERM", "Colored-Object", "", "small-batch").waits.startswith("waits for Colored-Object")
+
+
 def test_data_that_arrive_fill_in_by_themselves(tmp_path, monkeypatch, results):
     (tmp_path / "PACS/photo/dog").mkdir(parents=True)
     (tmp_path / "PACS/photo/dog/1.jpg").touch()

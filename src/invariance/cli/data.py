@@ -32,8 +32,8 @@ def check(names: Names = None, as_json: Json = False) -> None:
             except DataError as error:
                 entry = {"state": "corrupt", "place": str(error)}
             entries.append({"data": name, "file": file.name, **entry})
-        if not DATA[name].files:
-            state = DATA.create(name).state()
+        state = DATA.create(name).state()
+        if state or not DATA[name].files:
             here, about = state or ("embedded", None)
             entries.append({"data": name, "file": None, "state": here, "place": about})
     if as_json:

@@ -25,7 +25,8 @@ STORE = Path("runs.db")
 
 def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
-    from invariance.experiments.engine import available, run_all
+    from invariance.experiments.engine import run_all
+    from invariance.manifest import cores
 
     specs = list({spec.key: spec for spec in specs}.values())
     there = finished(store)
@@ -35,7 +36,7 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     if len(missing) < len(specs):
         errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
     missing = _with_data(missing)
-    many = min(workers or available(), len(missing))
+    many = min(workers or cores(), len(missing))
     try:
         with Follow(missing, many) as follow:
             for event in run_all(missing, store, many):

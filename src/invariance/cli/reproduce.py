@@ -85,11 +85,11 @@ def _scale(name: str) -> None:
 
 
 def _list(path: "Path", workers: int | None, as_json: bool) -> None:
-    from invariance.experiments.engine import available
+    from invariance.manifest import cores
     from invariance.studies import STUDIES
     from invariance.studies.base import SCALES
 
-    many = workers or available()
+    many = workers or cores()
     there = finished(path)
     studies = [cls() for cls in STUDIES.classes.values()]
     entries = [

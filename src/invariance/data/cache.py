@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from invariance.data.files import cache_folder
 from invariance.errors import DataError
+from invariance.manifest import cores
 
 T = TypeVar("T")
 Picture = NDArray[np.uint8]
 Broken = Literal["refuse", "skip"]
 """What to do with files that hold no readable image."""
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the same key would give other bytes than before."""
 AT_ONCE = 64 << 20
 """Bytes of images that are made before any is written: bounds the memory of building."""
@@ -69,7 +70,7 @@ def cached(
                 found = _opened(place) or _built(place, items, shape, make, title)
     except OSError as error:
         raise DataError(
-            f"cannot write images to {place.parent} ({error.strerror or error}); free some space there, "
+            f"cannot keep images in {place.parent} ({error.strerror or error}); free some space there, "
             "or set INVARIANCE_CACHE to another folder"
         ) from None
     if found.broken:
@@ -88,7 +89,7 @@ def _opened(place: Path) -> Cached | None:
     try:
         images = np.load(place / IMAGES, mmap_mode="r")
         broken = json.loads((place / REPORT).read_text(encoding="utf-8"))
-    except (OSError, ValueError, EOFError):  # not there, or a disk lost the end of it
+    except (FileNotFoundError, ValueError, EOFError):  # not there, or a disk lost the end of it
         return None
     return Cached(images, {int(item): reason for item, reason in broken.items()})
 
@@ -127,7 +128,7 @@ def _made(items: Sequence[T], at_once: int, make: Callable[[T], Picture], title:
 
     console = Console(stderr=True)
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with bar, ThreadPoolExecutor(cores()) as pool:
         task = bar.add_task(f"preparing {title}", total=len(items))
         for start in range(0, len(items), at_once):
             for image in pool.map(attempt, items[start : start + at_once]):

@@ -8,7 +8,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from invariance.data.cache import Broken, Cached, Picture, cached
 from invariance.errors import DataError
@@ -81,10 +81,13 @@ def pictures(files: Files, image_size: int, *, title: str, broken: Broken = "ref
 
 
 def read(path: Path, image_size: int) -> Picture:
-    """A file's image, its middle square resized, [3, image_size, image_size]."""
+    """A file's image, upright as the camera noted it, its middle square resized, [3, image_size, image_size]."""
     with Image.open(path) as image:
         image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
-        side = min(image.size)
-        left, top = ((length - side) // 2 for length in image.size)
-        square = image.convert("RGB").crop((left, top, left + side, top + side))
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode.startswith("I"):  # 16 bits a pixel, of which Pillow would keep those below 256
+            upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+        side = min(upright.size)
+        left, top = ((length - side) // 2 for length in upright.size)
+        square = upright.convert("RGB").crop((left, top, left + side, top + side))
     return np.asarray(square.resize((image_size, image_size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)

@@ -43,11 +43,6 @@ class Event(NamedTuple):
     reason: str = ""
 
 
-def available() -> int:
-    """How many processes this machine, or what it lets us use of it, runs at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def run_all(specs: Sequence[Spec], store: Path, workers: int, *, save_every: float = 5.0) -> Iterator[Event]:
     """Run what is missing in the store and say how it goes; closing the iterator stops the workers."""
     if workers < 1:

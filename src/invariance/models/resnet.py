@@ -115,14 +115,15 @@ def load(model: Model, path: Path) -> None:
     found = read(path)
     own = {**model.features.state_dict(), **{f"fc.{k}": v for k, v in model.head.state_dict().items()}}
     fits = {k: v for k, v in found.items() if k in own and v.shape == own[k].shape}
-    if missing := [k for k in own if k not in fits and not k.startswith("fc.")]:
+    needed = [k for k in own if not k.startswith("fc.") and not k.endswith("num_batches_tracked")]
+    if missing := [k for k in needed if k not in fits]:
         first = missing[0]
         got = f"has shape {tuple(found[first].shape)}" if first in found else "is not there"
         raise DataError(
             f"{path} does not fit this ResNet: {first} {got}, {tuple(own[first].shape)} is wanted; "
             "ImageNet's weights need stem=imagenet, norm=batch, width=64 and three channels"
         )
-    model.features.load_state_dict({k: v for k, v in fits.items() if not k.startswith("fc.")})
+    model.features.load_state_dict({k: fits.get(k, v) for k, v in own.items() if not k.startswith("fc.")})
     if "fc.weight" in fits and "fc.bias" in fits:
         model.head.load_state_dict({"weight": fits["fc.weight"], "bias": fits["fc.bias"]})
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from invariance.artefacts import Artefact, Quantity
 from invariance.data import DATA
+from invariance.data.base import DataSet
 from invariance.data.files import folders
 from invariance.experiments.comparison import Row
 from invariance.experiments.spec import Spec
@@ -97,8 +98,6 @@ def arm(
     """
     if data.lower() not in DATA.classes:
         return Arm(method, data, setting, None, f"waits for {data}: not in this version yet", x)
-    if missing := _missing(data, tuple(folders())):
-        return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
     how = SCALES[scale]
     name, objective = NAMES.get(method, (method.lower(), {}))
     known = {field.name for field in fields(DATA[data])}
@@ -108,13 +107,16 @@ def arm(
     for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
         merged.setdefault(section, {}).update(values)
     recipe = "+".join(how.recipes.get(part, part) for part in recipe.split("+"))
-    return Arm(method, data, setting, Spec.of(data.lower(), name, recipe, 0, merged), "", x)
+    spec = Spec.of(data.lower(), name, recipe, 0, merged)
+    if missing := _missing(spec.data, tuple(folders())):
+        return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
+    return Arm(method, data, setting, spec, "", x)
 
 
 @cache
-def _missing(data: str, places: tuple[Path, ...]) -> str:
+def _missing(data: DataSet, places: tuple[Path, ...]) -> str:
     """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks."""
-    state = DATA.create(data).state()
+    state = data.state()
     return state.about if state and state.here == "missing" else ""
 
 
