@@ -12,9 +12,9 @@ from invariance.core import Benchmark
 from invariance.data.domains import images_of, tree
 from invariance.data.folder import Folder
 from invariance.data.pacs import PACS
+from invariance.data.pictures import read
 from invariance.data.vlcs import VLCS
 from invariance.errors import BadValue, DataError, UnknownName
-from invariance.data.pictures import read
 from invariance.pixels import Pixels, loaded
 
 SMALL = {"images": 60, "image_size": 8}

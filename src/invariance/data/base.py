@@ -37,15 +37,21 @@ RESNET: Preferences = {
         "step": "sgd",
     },
     "short": {"batch_size": 96, "epochs": 8, "lr": 1e-3},
+    "default": {"batch_size": 96, "epochs": 8, "lr": 1e-3, "l2_scale": 1.0, "dropout": 0.0},
 }
-"""What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and a short recipe for a processor."""
-PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
+"""What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and small batches for a processor."""
+AUGMENT = {"augment": {"shift": 4}}
+PHOTOGRAPHS: Preferences = {**RESNET, **{name: {**RESNET[name], **AUGMENT} for name in ("short", "default")}}
 """The same for images that may be mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart."""
-LOOK: Mapping[str, Any] = {"checkpoints": 4, "train_rows": 500}
-"""How much of a short run is measured where a pass over the data costs as much as training on them."""
+QUICK: Mapping[str, Mapping[str, Any]] = {
+    "evaluation": {"checkpoints": 4, "train_rows": 500},
+    "recipes": {"small-batch": "default"},
+}
+"""A short run on images: measured less, as a pass over the data costs what training on them does, and by our default
+recipe, since penalties alone do not hold a ResNet in a few epochs."""
 
 Scales = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Changed fields by section of a run, by the name of a study's scale."""
+"""Changed fields by section of a run, and under ``recipes`` other recipes, by the name of a study's scale."""
 Betas = Annotated[tuple[Share, ...], Field(min_length=1)]
 
 

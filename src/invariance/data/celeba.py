@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import BETAS, Benchmark, Environment, Mechanism, generator
-from invariance.data.base import LOOK, PHOTOGRAPHS, Betas, DataSet, Scales, Size, State
+from invariance.data.base import PHOTOGRAPHS, QUICK, Betas, DataSet, Scales, Size, State
 from invariance.data.cache import Broken
 from invariance.data.digest import digest
 from invariance.data.files import folder
@@ -73,10 +73,13 @@ class CelebA(DataSet):
     licence: ClassVar[str] = "non-commercial research"
     source: ClassVar[str] = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
     architecture: ClassVar[ResNet] = ResNet()
-    preferences: ClassVar[Preferences] = {**PHOTOGRAPHS, "short": {**PHOTOGRAPHS["short"], "epochs": 16}}
+    preferences: ClassVar[Preferences] = {
+        **PHOTOGRAPHS,
+        **{name: {**PHOTOGRAPHS[name], "epochs": 16} for name in ("short", "default")},
+    }
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 200, "image_size": 16}, "model": {"width": 4}},
-        "quick": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, "evaluation": LOOK},
+        "quick": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, **QUICK},
     }
 
     betas: Betas = (0.1, 0.2)

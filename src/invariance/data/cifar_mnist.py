@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from invariance.core import Mechanism, generator
-from invariance.data.base import LOOK, Scales, Size, State
+from invariance.data.base import QUICK, Scales, Size, State
 from invariance.data.cifar import ALL, ARCHIVE, NAMES, RECORD, batches, located, read
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.digest import digest
@@ -79,7 +79,7 @@ class CIFARMNIST(TwoLooks):
     preferences: ClassVar[Preferences] = EARLY
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 100}, "model": {"width": 4}},
-        "quick": {"data": {"images": 5000}, "model": {"width": 16}, "evaluation": LOOK},
+        "quick": {"data": {"images": 5000}, "model": {"width": 16}, **QUICK},
     }
     files: ClassVar[tuple[File, ...]] = ColoredMNIST.files
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import Mechanism, generator
-from invariance.data.base import LOOK, Scales, Size, State
+from invariance.data.base import QUICK, Scales, Size, State
 from invariance.data.cache import Broken, cached
 from invariance.data.coco import Object, fingerprint, objects, pasted, remembered
 from invariance.data.files import folder
@@ -108,7 +108,7 @@ class ColoredObject(TwoLooks):
     preferences: ClassVar[Preferences] = EARLY
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"image_size": 16}, "model": {"width": 4}},
-        "quick": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, "evaluation": LOOK},
+        "quick": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, **QUICK},
     }
 
     alpha: Share = 0.05

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
-from invariance.data.base import LOOK, PHOTOGRAPHS, Scales
+from invariance.data.base import PHOTOGRAPHS, QUICK, Scales
 from invariance.data.domains import Domains
 from invariance.data.files import folder
 from invariance.models.resnet import ResNet
@@ -30,7 +30,7 @@ class PACS(Domains):
     preferences: ClassVar[Preferences] = PHOTOGRAPHS
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 4}},
-        "quick": {"data": {"image_size": 48}, "model": {"width": 32}, "evaluation": LOOK},
+        "quick": {"data": {"image_size": 96}, "model": {"width": 16}, **QUICK},
     }
     published: ClassVar[dict[str, int]] = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}
 

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
-from invariance.data.base import LOOK, PHOTOGRAPHS, Scales
+from invariance.data.base import PHOTOGRAPHS, QUICK, Scales
 from invariance.data.domains import Domains
 from invariance.data.files import folder
 from invariance.models.resnet import ResNet
@@ -31,7 +31,7 @@ class VLCS(Domains):
     preferences: ClassVar[Preferences] = PHOTOGRAPHS
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 4}},
-        "quick": {"data": {"image_size": 48}, "model": {"width": 32}, "evaluation": LOOK},
+        "quick": {"data": {"image_size": 96}, "model": {"width": 16}, **QUICK},
     }
     published: ClassVar[dict[str, int]] = {"Caltech101": 1415, "LabelMe": 2656, "SUN09": 3282, "VOC2007": 3376}
 

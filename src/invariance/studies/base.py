@@ -103,10 +103,11 @@ def arm(
     known = {field.name for field in fields(DATA[data])}
     smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
     merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
-    own = DATA[data].scales.get(scale, {})
+    own = dict(DATA[data].scales.get(scale, {}))
+    recipes = {**how.recipes, **own.pop("recipes", {})}
     for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
         merged.setdefault(section, {}).update(values)
-    recipe = "+".join(how.recipes.get(part, part) for part in recipe.split("+"))
+    recipe = "+".join(recipes.get(part, part) for part in recipe.split("+"))
     spec = Spec.of(data.lower(), name, recipe, 0, merged)
     if missing := _missing(spec.data, tuple(folders())):
         return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
