@@ -37,12 +37,14 @@ RESNET: Preferences = {
         "step": "sgd",
     },
     "short": {"batch_size": 96, "epochs": 8, "lr": 1e-3},
-    "default": {"batch_size": 96, "epochs": 8, "lr": 1e-3, "l2_scale": 1.0, "dropout": 0.0},
+    "default": {"batch_size": 96, "epochs": 8, "lr": 1e-3, "l2_scale": 1.0, "dropout": 0.0, "augment": {"shift": 4}},
 }
-"""What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and small batches for a processor."""
-AUGMENT = {"augment": {"shift": 4}}
-PHOTOGRAPHS: Preferences = {**RESNET, **{name: {**RESNET[name], **AUGMENT} for name in ("short", "default")}}
-"""The same for images that may be mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart."""
+"""What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and small batches for a processor.
+
+By default, images are mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart.
+"""
+PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
+"""The same in a short run."""
 QUICK: Mapping[str, Mapping[str, Any]] = {
     "evaluation": {"checkpoints": 4, "train_rows": 500},
     "recipes": {"small-batch": "default"},
