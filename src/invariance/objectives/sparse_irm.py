@@ -40,8 +40,7 @@ class Masked(nn.Module):
         """New logistic noise for the next forward passes."""
         self.temperature = temperature
         for noise in self.buffers(recurse=False):
-            u = torch.rand(noise.shape, generator=generator, dtype=noise.dtype)
-            noise.copy_(torch.logit(u, eps=1e-7))
+            noise.uniform_(generator=generator).logit_(eps=1e-7)
 
     def mask(self, score: Tensor, noise: Tensor) -> Tensor:
         """The mask of one weight tensor."""
