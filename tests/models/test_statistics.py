@@ -54,7 +54,7 @@ def test_environments_in_one_batch_are_normalised_together():
     batch = Batch.of(environments(), Bernoulli())
     turned = Batch.of(environments()[::-1], Bernoulli())
     f, g = model(batch.x), model(turned.x)
-    assert torch.allclose(f, torch.cat([g[24:], g[:24]]), atol=1e-5)
+    assert torch.allclose(f, torch.cat([g[24:], g[:24]]), atol=1e-4)
     alone = torch.cat([model(batch.only(e).x) for e in range(2)])
     assert (f - alone).abs().max() > 0.01
 

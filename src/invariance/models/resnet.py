@@ -76,7 +76,7 @@ class Features(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """z, [n, 8·width]."""
-        x = ((x - self.mean) / self.deviation).contiguous(memory_format=torch.channels_last)  # narrow: a quarter less time
+        x = ((x - self.mean) / self.deviation).contiguous(memory_format=torch.channels_last)  # a quarter less time
         x = functional.relu(self.bn1(self.conv1(x)), inplace=True)
         x = functional.max_pool2d(x, 3, 2, 1)
         for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
