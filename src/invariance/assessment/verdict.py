@@ -75,13 +75,14 @@ def _sites(found: Assessment) -> Iterator[str]:
     if found.environments < FEW_SITES:
         yield (
             f"{_many(found.environments, 'environment')} cannot show much about what changes between environments: an "
-            "invariant method may take a coincidence for a law. Add sites before trusting this; more rows do not help."
+            "invariant method may take a coincidence for a law. Add sites before trusting this; more "
+            f"{found.unit} do not help."
         )
     at = found.model.forecast
     if at and at.high - at.low > WIDE:
         yield (
             f"Sites differ so much that a new one may lie anywhere between {percent(at.low)} and {percent(at.high)}. "
-            "Try the model on some labelled rows of a new site before using it there: invariance evaluate."
+            f"Try the model on some labelled {found.unit} of a new site before using it there: invariance evaluate."
         )
 
 
@@ -134,7 +135,7 @@ def _sureness(found: Assessment) -> Iterator[str]:
     if low.sure - low.right > TOO_SURE:
         yield (
             f"Its probabilities promise too much: at {low.name} it is {percent(low.sure)} sure on average and "
-            f"{percent(low.right)} right. Do not set thresholds on them without labelled rows from the site."
+            f"{percent(low.right)} right. Do not set thresholds on them without labelled {found.unit} from the site."
         )
 
 
