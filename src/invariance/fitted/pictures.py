@@ -184,5 +184,5 @@ def _below(root: Path) -> list[str]:
 def _left_out(names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         return ()
-    listed = ", ".join(names[:NAMED]) + ", …" * (len(names) > NAMED)
-    return (f"{len(names):,} files hold no image that can be read and were left out: {listed}",)
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return (f"left out, since no image can be read there: {', '.join(names[:NAMED])}{more}",)

@@ -19,8 +19,8 @@ MOST_SITES = 25
 """Sites that are drawn and listed, those with the lowest accuracy first."""
 MOST_COLUMNS, MOST_DRAWN = 30, 6
 PIXELS = (
-    "A column can be shuffled to see whether answers hang on it; a pixel means nothing by itself. So what in an image the "
-    "model looks at is not said here: where it fails at a new site, look at the images it got wrong there."
+    "A column can be shuffled to see whether answers hang on it; a pixel means nothing by itself. So what in an image "
+    "the model looks at is not said here: where it fails at a new site, look at the images it got wrong there."
 )
 
 
