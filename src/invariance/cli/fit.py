@@ -149,7 +149,7 @@ def _write_report(found: "Assessment", given: "Given", path: Path) -> Path | Non
         if (error.name or "").startswith("invariance"):
             raise
         return None
-    write_page(model_page(found, About(given.path.name, given.label, given.roles, given.notes)), path)
+    write_page(model_page(found, About(given.title, given.label, given.roles, given.notes)), path)
     return path
 
 
@@ -185,7 +185,7 @@ def _show_data(given: "Given") -> None:
     from invariance.report.formats import clean
 
     table = Table(
-        title=f"{clean(given.path.name)}: {len(given.rows):,} {given.rows.unit}, {given.environments:,} environments",
+        title=f"{clean(given.title)}: {len(given.rows):,} {given.rows.unit}, {given.environments:,} environments",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),

@@ -48,6 +48,6 @@ def refuse(reason: str, **options: Any) -> None:
     """Options that mean nothing here are a mistake."""
     from invariance.errors import BadValue
 
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if given:
         raise BadValue(f"{reason}, where {' and '.join(given)} means nothing; leave it out")

@@ -28,6 +28,7 @@ from invariance.values import STRICT
 
 AT_ONCE = 256
 """Images that are in memory together."""
+ALONE = "there is one domain and nothing to be invariant across, so the model is ERM; give a folder with several"
 UPDATES, EPOCHS = 300, 8
 """Of a training: as many passes over the images as make so many updates, and so many at least."""
 
@@ -83,7 +84,7 @@ class Pictures(Reader):
     def read(self, path: Path) -> Rows:
         """All images with a label at once; their bytes stay in the cache's file."""
         found = tree(images_of(_folder(path)))
-        images, broken = pictures(found.files, self.image_size, title=path.resolve().name or "images", broken=None)
+        images, broken = pictures(found.files, self.image_size, title=path.absolute().name or "images", broken=None)
         for i, reason in broken.items():
             if self.broken == "refuse" or len(broken) == len(images):
                 raise _unreadable(path / found.files.names[i], reason, len(broken))
@@ -133,8 +134,8 @@ def given_pictures(
         ),
         "the class of an image",
         "its domain",
-        {"images": path.resolve().name},
-        rows.notes,
+        {"images": path.absolute().name},
+        rows.notes if len(set(rows.environments.tolist())) > 1 else (*rows.notes, ALONE),
     )
 
 

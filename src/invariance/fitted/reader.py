@@ -83,6 +83,11 @@ class Given:
     roles: tuple[tuple[str, str, str], ...] = ()
 
     @property
+    def title(self) -> str:
+        """What the file or folder is called."""
+        return self.path.absolute().name
+
+    @property
     def environments(self) -> int:
         """How many there are."""
         return len(set(self.rows.environments.tolist()))
