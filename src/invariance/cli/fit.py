@@ -45,7 +45,7 @@ def fit(
     ] = None,
     epochs: Annotated[
         Number,
-        typer.Option("--epochs", min=1, help="Images: passes over them.", show_default="300 updates, 8 at least"),
+        typer.Option("--epochs", min=1, help="Images: passes over them.", show_default="200 updates, 8 at least"),
     ] = None,
     broken: Broken = None,
     licence: Annotated[str, typer.Option("--licence", help="Of the model, for its card.")] = "not stated",

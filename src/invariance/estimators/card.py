@@ -16,6 +16,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
     """What there is to say of a fitted estimator, and what its writer adds ``about`` it."""
     classes = getattr(estimator, "classes_", None)
     choice, counts = estimator.choice_, estimator.counts_
+    unit = "images" if len(estimator.input_shape_) > 1 else "rows"
     known: dict[str, Any] = {
         "title": type(estimator).__name__,
         "licence": licence,
@@ -30,7 +31,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
             "classes": None if classes is None else [str(name) for name in classes],
             "environments": len(counts),
         },
-        "scored_on": "rows kept aside" if estimator.selection in KEPT else "training rows",
+        "scored_on": f"{unit} kept aside" if estimator.selection in KEPT else f"training {unit}",
         "scores": estimator.scores_.by_environment,
         "left_out": choice.scores if choice else {},
         "versions": manifest()["versions"],

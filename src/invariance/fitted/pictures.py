@@ -29,7 +29,7 @@ from invariance.values import STRICT
 AT_ONCE = 256
 """Images that are in memory together."""
 ALONE = "there is one domain and nothing to be invariant across, so the model is ERM; give a folder with several"
-UPDATES, EPOCHS = 300, 8
+UPDATES, EPOCHS = 200, 8
 """Of a training: as many passes over the images as make so many updates, and so many at least."""
 
 
