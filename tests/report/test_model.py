@@ -84,3 +84,10 @@ def test_a_model_without_a_rival_has_a_page(names):
     found = assessment(names)
     alone = Assessment(found.model, None, "", found.classes, 1)
     assert "REx" in render(model_page(alone, About("patients.csv", "sick")))
+
+
+def test_only_a_method_that_was_chosen_may_look_better_than_it_is(names):
+    found = assessment(names)
+    about = About("patients.csv", "sick")
+    assert "a little optimistic" in render(model_page(found, about))
+    assert "a little optimistic" not in render(model_page(replace(found, reason=""), about))
