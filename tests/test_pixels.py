@@ -38,6 +38,9 @@ def test_rows_are_those_of_the_file_in_any_order_and_more_than_once(stored):
     rows = torch.tensor([7, 3, 3, 39, 0])
     assert torch.equal(stored[rows].tensor(), torch.from_numpy(images(40))[rows])
     assert torch.equal(stored[rows][1:3].tensor(), torch.from_numpy(images(40))[[3, 3]])
+    some = np.arange(40) % 3 == 0
+    assert np.array_equal(stored[some].tensor().numpy(), images(40)[some])
+    assert np.array_equal(stored[np.array([5, 2])].tensor().numpy(), images(40)[[5, 2]])
     assert torch.equal(stored[torch.arange(40) % 2 == 1].tensor(), torch.from_numpy(images(40))[1::2])
     assert torch.equal(torch.cat([part.tensor() for part in stored.split(7)]), torch.from_numpy(images(40)))
     assert (len(stored), stored.shape, stored.dtype) == (40, (40, 3, 4, 4), torch.uint8)

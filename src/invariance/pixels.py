@@ -3,6 +3,7 @@
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,8 +45,8 @@ class Pixels:
         """As a tensor's."""
         return torch.uint8
 
-    def __getitem__(self, rows: Tensor | slice) -> "Pixels":
-        return replace(self, rows=self.rows[rows])
+    def __getitem__(self, rows: Tensor | NDArray[Any] | slice) -> "Pixels":
+        return replace(self, rows=self.rows[rows if isinstance(rows, slice) else torch.as_tensor(rows)])
 
     def split(self, rows: int) -> Iterator["Pixels"]:
         """Slices of ``rows`` rows."""

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from invariance.assessment.assess import Rows, examine, left_out
+from invariance.assessment.assess import examine, left_out
 from invariance.errors import BadValue
+from invariance.estimators.rows import Rows
 
 COLUMNS = [("a", slice(0, 1)), ("b", slice(1, 3))]
 

@@ -231,6 +231,18 @@ def test_predictions_agree_with_the_scores_of_evaluate(practice, invariance, tmp
     assert all(name in shown for name in (" f ", " m "))
 
 
+def test_whole_numbers_are_classes_from_the_file_to_the_predictions(invariance, tmp_path):
+    lines = [f"{i % 7},{'ab'[i % 2]},{int(i % 7 > 3)}" for i in range(60)]
+    (tmp_path / "train.csv").write_text("\n".join(["crp,site,sick", *lines]))
+    done = invariance("fit", tmp_path / "train.csv", "--label", "sick", "--no-report", "-o", tmp_path / "m", "--json")
+    assert done.json["label"] == "sick"
+    invariance("predict", tmp_path / "m", tmp_path / "train.csv", "-o", tmp_path / "p.csv")
+    with (tmp_path / "p.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["prediction", "probability_0", "probability_1"]
+    assert [row["prediction"] for row in rows] == [line.split(",")[2] for line in lines]
+
+
 def test_what_was_never_seen_is_predicted_too_and_said(practice, invariance, tmp_path):
     (tmp_path / "new.csv").write_text("crp,age,pressure,sex,tint\n1.2,50,high,x,0.5\n,,,,\n")
     done = invariance("predict", practice.model, tmp_path / "new.csv", "-o", tmp_path / "p.parquet")

@@ -1,5 +1,7 @@
 """An assessment as a page; what the commands make of a real one is in e2e/test_tables.py."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
@@ -34,7 +36,7 @@ def test_everything_a_practitioner_asks_is_on_the_page(names):
         assessment(names), About("patients.csv", "sick", (("tint", "numeric", "0 to 1"),), ("2 rows left out",))
     )
     assert [chapter.title for chapter in page.chapters] == [
-        *("What to do", "New sites", "Test table", "Certainty", "What it leans on")
+        *("What to do", "New sites", "Test data", "Certainty", "What it leans on")
     ]
     text = render(page)
     for said in (
@@ -64,7 +66,28 @@ def test_names_of_others_are_text_and_nothing_else(hostile):
     assert "<img" not in text
 
 
+def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
+    found = assessment(names)
+    bare = [replace(one, leanings=()) for one in found.both]
+    page = model_page(
+        replace(found, model=bare[0], rival=bare[1], unit="images"), About("photos", "the class of an image")
+    )
+    assert page.chapters[-1].artefacts == ()
+    assert "a pixel means nothing by itself" in page.chapters[-1].words[0]
+    assert [name for name, _ in page.facts[:3]] == ["images", "environments", "classes"]
+    said = " ".join(word for chapter in page.chapters for word in chapter.words)
+    assert "labelled images of a new site" in said
+    assert "rows" not in said
+
+
 def test_a_model_without_a_rival_has_a_page(names):
     found = assessment(names)
     alone = Assessment(found.model, None, "", found.classes, 1)
     assert "REx" in render(model_page(alone, About("patients.csv", "sick")))
+
+
+def test_only_a_method_that_was_chosen_may_look_better_than_it_is(names):
+    found = assessment(names)
+    about = About("patients.csv", "sick")
+    assert "a little optimistic" in render(model_page(found, about))
+    assert "a little optimistic" not in render(model_page(replace(found, reason=""), about))

@@ -2,6 +2,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from invariance.errors import BadValue, DataError, UnknownName
 from invariance.tables.frame import understand
 from invariance.tables.roles import wishes
@@ -98,12 +101,35 @@ def test_label_and_environment_are_two_columns_that_are_there(table, patients):
         (["1"] * 40, "is '1' in every row; two classes are needed"),
         ([""] * 40, "has no value in any row"),
         ([f"{i / 7:.3f}" for i in range(40)], "40 different values; classes are wanted"),
+        (["0.5", "1.5"] * 20, "2 different values; classes are wanted, names or at most 20 whole numbers"),
+        ([str(i % 21) for i in range(63)], "21 different values; .* InvariantRegressor"),
+        ([f"id-{i}" for i in range(40)], "40 different values; classes are wanted, at most 100"),
     ],
 )
 def test_a_label_without_classes_is_refused(table, labels, said):
     rows = [["x", "label"], *([str(i * 7 % 40), label] for i, label in enumerate(labels))]
     with pytest.raises(DataError, match=said):
         understand(table(rows))
+
+
+@pytest.mark.parametrize(
+    "labels", [["0", "1"], ["0.0", "1.0"], ["-1", "1"], [str(i) for i in range(1, 21)], ["1", "2", "3+"]]
+)
+def test_few_whole_numbers_are_classes(table, labels):
+    rows = [["x", "label"], *([str(i * 7 % 40), labels[i % len(labels)]] for i in range(60))]
+    assert understand(table(rows)).encoder.label == "label"
+
+
+def test_true_and_false_are_classes_in_a_file_that_knows_them(tmp_path):
+    columns = {"x": [i * 7 % 40 for i in range(40)], "label": [i % 2 == 0 for i in range(40)]}
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert understand(tmp_path / "t.parquet").encoder.label == "label"
+
+
+def test_many_numbers_are_classes_where_they_are_said_to_be_names(table):
+    rows = [["x", "label"], *([str(i * 7 % 40), f"{i % 30}"] for i in range(90))]
+    known = understand(table(rows), "label", wishes={"label": "categorical"})
+    assert [(role.name, role.kind) for role in known.roles] == [("x", "numeric"), ("label", "label")]
 
 
 def test_a_table_with_nothing_to_learn_from_is_refused(table):

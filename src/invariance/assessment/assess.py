@@ -10,21 +10,13 @@ from numpy.typing import NDArray
 from invariance.assessment.importance import Leaning, answers_of, leanings
 from invariance.assessment.sites import Forecast, Probabilities, Site, forecast, reliability, sites
 from invariance.errors import InvarianceError
+from invariance.estimators.rows import Rows
 
 FOLDS, FEW_FOLDS = 10, 5
 MANY_ROWS = 20_000
 """From so many rows on, environments are left out in fewer parts."""
 
 Points = tuple[tuple[float, float, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows as numbers ``x`` [n, features], their classes ``y`` [n] and ``environments`` [n] by name."""
-
-    x: NDArray[np.float32]
-    y: NDArray[Any]
-    environments: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -55,6 +47,8 @@ class Assessment:
     classes: tuple[tuple[str, int], ...]
     """With their rows."""
     environments: int
+    unit: str = "rows"
+    """What samples are called."""
 
     @property
     def both(self) -> tuple[Examined, ...]:
@@ -84,8 +78,11 @@ def examine(
     test: Rows | None,
     columns: Sequence[tuple[str, slice]],
 ) -> Examined:
-    """One model, with as many more trainings as there are parts of the environments to leave out."""
-    classes = fitted.classes_
+    """One model, with as many more trainings as there are parts of the environments to leave out.
+
+    Columns are shuffled where there are some: images have none.
+    """
+    classes, x = fitted.classes_, rows.x
     names, e = _numbered(rows.environments)
     y = np.searchsorted(classes, rows.y)
     p = fitted.predict_proba(rows.x)
@@ -96,7 +93,7 @@ def examine(
         sites(new[there], y[there], e[there], names) if there.any() else (),
         _test_sites(fitted, test) if test else (),
         reliability(new[there], y[there]) if there.any() else reliability(p, y),
-        leanings(answers_of(fitted.predict_proba), rows.x, y, e, names, columns),
+        leanings(answers_of(fitted.predict_proba), x, y, e, names, columns) if isinstance(x, np.ndarray) else (),
     )
 
 
@@ -117,7 +114,7 @@ def left_out(
     for fold in range(folds):
         held = part[e] == fold
         try:
-            model = fit(Rows(rows.x[~held], rows.y[~held], rows.environments[~held]))
+            model = fit(rows[~held])
         except InvarianceError:
             continue
         p[held] = 0

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from invariance.assessment.assess import Assessment, Rows, examine
+from invariance.assessment.assess import Assessment, examine
 from invariance.estimators import defaults
 from invariance.estimators.classifier import InvariantClassifier
+from invariance.estimators.rows import Rows
 from invariance.objectives.base import Objective
 
 
@@ -28,6 +29,7 @@ def assess(
         estimator.choice_.reason if estimator.choice_ else "",
         tuple(zip(map(str, names), counts.tolist(), strict=True)),
         len(estimator.environments_),
+        rows.unit,
     )
 
 

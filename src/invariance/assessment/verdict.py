@@ -12,6 +12,8 @@ WIDE = 0.3
 """A range of accuracies at a new site that says little."""
 POINTS = 0.02
 """A difference in accuracy that matters."""
+FALLS = 0.15
+"""From known to new sites: what is lost beyond this is not only what rows known by heart are worth."""
 TOO_SURE = 0.05
 LEANS = 0.03
 """A share of answers that hang on a column."""
@@ -75,13 +77,14 @@ def _sites(found: Assessment) -> Iterator[str]:
     if found.environments < FEW_SITES:
         yield (
             f"{_many(found.environments, 'environment')} cannot show much about what changes between environments: an "
-            "invariant method may take a coincidence for a law. Add sites before trusting this; more rows do not help."
+            "invariant method may take a coincidence for a law. Add sites before trusting this; more "
+            f"{found.unit} do not help."
         )
     at = found.model.forecast
     if at and at.high - at.low > WIDE:
         yield (
             f"Sites differ so much that a new one may lie anywhere between {percent(at.low)} and {percent(at.high)}. "
-            "Try the model on some labelled rows of a new site before using it there: invariance evaluate."
+            f"Try the model on some labelled {found.unit} of a new site before using it there: invariance evaluate."
         )
 
 
@@ -90,7 +93,7 @@ def _worst(found: Assessment) -> Iterator[str]:
     if not new:
         return
     low, known = worst(new), found.model.known
-    mean = sum(site.right for site in known) / len(known)
+    mean = _mean(known)
     yield (
         f"It does worst at {low.name}: {percent(low.right)} right when it was trained without it, "
         f"{100 * (mean - low.right):.0f} points less than at sites it knows ({percent(mean)})."
@@ -101,13 +104,19 @@ def _worst(found: Assessment) -> Iterator[str]:
     if low.right <= low.chance + POINTS / 2:
         yield f"At {low.name} that is no better than always giving the most frequent answer ({percent(low.chance)})."
     erm = found.erm
-    spread = max(site.right for site in erm.new) - worst(erm.new).right if erm.new else 0.0
-    noise = max(site.high - site.low for site in erm.new) if erm.new else 0.0
-    if spread < max(noise, POINTS):
+    if not erm.new:
+        return
+    spread = max(site.right for site in erm.new) - worst(erm.new).right
+    noise = max(site.high - site.low for site in erm.new)
+    if spread < max(noise, POINTS) and _mean(erm.known) - _mean(erm.new) < FALLS:
         yield (
             "ERM does about as well at every site: no sign of anything that changes between sites and misleads. "
             "Then the ordinary model is the better choice, and the simpler one."
         )
+
+
+def _mean(sites: tuple[Site, ...]) -> float:
+    return sum(site.right for site in sites) / len(sites)
 
 
 def _columns(found: Assessment) -> Iterator[str]:
@@ -134,7 +143,7 @@ def _sureness(found: Assessment) -> Iterator[str]:
     if low.sure - low.right > TOO_SURE:
         yield (
             f"Its probabilities promise too much: at {low.name} it is {percent(low.sure)} sure on average and "
-            f"{percent(low.right)} right. Do not set thresholds on them without labelled rows from the site."
+            f"{percent(low.right)} right. Do not set thresholds on them without labelled {found.unit} from the site."
         )
 
 

@@ -1,41 +1,47 @@
-"""``invariance evaluate``: of a benchmark model in its test environments, of a table's model on another table."""
+"""``invariance evaluate``: of a benchmark model in its test environments, of one's own model on other data."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from invariance.cli.options import Json, errors, out, print_json
-from invariance.cli.tables import needed
+from invariance.cli.own import Broken, opened
 
 if TYPE_CHECKING:
     from invariance.evaluation import Scores
     from invariance.experiments.run import Run
+    from invariance.fitted.model import Fitted
 
 MOST = 30
-"""Environments of a table that are listed."""
+"""Environments of one's own data that are listed."""
 
 
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="A folder that 'invariance train' or 'invariance fit' wrote.")],
-    data: Annotated[Path | None, typer.Argument(help="Labelled rows, for a model that 'invariance fit' wrote.")] = None,
-    environment: Annotated[
-        str | None, typer.Option("--environment", help="The column that says where a row is from.")
+    data: Annotated[
+        Path | None, typer.Argument(help="Labelled data, for a model that 'invariance fit' wrote: a table or a folder.")
     ] = None,
+    environment: Annotated[
+        str | None, typer.Option("--environment", help="Table: the column that says where a row is from.")
+    ] = None,
+    broken: Broken = None,
     sampled: Annotated[
         bool, typer.Option("--sampled", help="Draw fresh test environments, as papers do, instead of exact scores.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the drawn environments.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Score a saved model: in the test environments of its benchmark, or in every environment of a table."""
+    """Score a saved model: in the test environments of its benchmark, or in every environment of data of your own."""
     from invariance.errors import BadValue
 
     if data is not None:
         if sampled:
-            raise BadValue("--sampled draws environments of a benchmark; a table has its own")
-        _table(folder, data, environment, as_json=as_json)
+            raise BadValue("--sampled draws environments of a benchmark; data of your own have theirs")
+        _own(folder, data, environment, broken, as_json=as_json)
+    elif broken is not None:
+        raise BadValue(f"--broken is for images; give a folder of them: invariance evaluate {folder} FOLDER")
     elif environment is not None:
         raise BadValue(f"--environment names a column of a table; give one: invariance evaluate {folder} TABLE.csv")
     else:
@@ -48,7 +54,10 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
     from invariance.experiments.saved import load
 
     if _is_estimator(folder):
-        raise BadValue(f"{folder} holds a model of a table; give labelled rows: invariance evaluate {folder} TABLE.csv")
+        raise BadValue(
+            f"{folder} holds a model of data of your own; give some with labels, a table or a folder of images: "
+            f"invariance evaluate {folder} DATA"
+        )
     run, model, benchmark = load(folder)
     scores = score_test(model, benchmark, seed=seed, sampling=sampled)
     if as_json:
@@ -74,16 +83,15 @@ def _is_estimator(folder: Path) -> bool:
     return isinstance(content, dict) and content.get("format") == FORMAT
 
 
-def _table(folder: Path, data: Path, environment: str | None, *, as_json: bool) -> None:
-    needed(data)
+def _own(
+    folder: Path, data: Path, environment: str | None, broken: Literal["refuse", "skip"] | None, *, as_json: bool
+) -> None:
     from invariance.assessment.sites import wilson
     from invariance.evaluation import Scores
-    from invariance.fitted import Fitted
-    from invariance.tables.frame import Pieces
-    from invariance.tables.source import Source
 
-    pieces = Pieces(Source.open(data), (fitted := Fitted.load(folder)).encoder, environment)
-    found = fitted.score(pieces)
+    notes: list[str] = []
+    fitted = opened(folder, broken)
+    found = fitted.score(data, environment, notes)
     scores = Scores(
         {name: right / rows for name, (right, rows) in found.items()},
         {name: wilson(right, rows) for name, (right, rows) in found.items()},
@@ -92,16 +100,16 @@ def _table(folder: Path, data: Path, environment: str | None, *, as_json: bool) 
     if as_json:
         rows = {name: many for name, (_, many) in found.items()}
         unseen = sorted(found.keys() - known)
-        about = {"folder": str(folder), "data": str(data), "evaluation": "plain", "rows": rows, "unseen": unseen}
-        print_json(about | plain(scores) | {"notes": list(pieces.notes)})
+        about = {"folder": str(folder), "data": str(data), "evaluation": "plain", "unseen": unseen}
+        print_json(about | {fitted.reader.unit: rows} | plain(scores) | {"notes": notes})
         return
-    _show_environments(fitted.estimator.objective_.title, data, found, scores, known)
-    for note in pieces.notes:
+    _show_environments(fitted, data, found, scores, known)
+    for note in notes:
         errors().print(f"Note: {note}.", highlight=False, markup=False)
 
 
 def _show_environments(
-    title: str, data: Path, found: dict[str, tuple[int, int]], scores: "Scores", known: set[str]
+    fitted: "Fitted", data: Path, found: dict[str, tuple[int, int]], scores: "Scores", known: set[str]
 ) -> None:
     """A line for each environment, the lowest first."""
     from rich import box
@@ -109,9 +117,10 @@ def _show_environments(
 
     from invariance.report.formats import clean
 
-    table = Table(title=f"{title} on {clean(data.name)}", title_justify="left", box=box.SIMPLE_HEAD)
+    title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("environment", overflow="fold")
-    for heading in ("rows", "right, %", "interval"):
+    for heading in (fitted.reader.unit, "right, %", "interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     order = sorted(found, key=lambda name: scores.by_environment[name])

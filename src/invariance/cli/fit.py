@@ -1,34 +1,53 @@
-"""``invariance fit``: a model of somebody's own table, and a report on it."""
+"""``invariance fit``: a model of somebody's own table or images, and a report on it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from invariance.cli.options import Json, out, print_json, progress
-from invariance.cli.tables import needed
+from invariance.cli.own import Broken, needed, refuse
 
 if TYPE_CHECKING:
-    from invariance.assessment.assess import Assessment, Rows
+    from invariance.assessment.assess import Assessment
     from invariance.estimators.classifier import InvariantClassifier
-    from invariance.tables.frame import Frame, Understood
+    from invariance.fitted.reader import Given
 
 Columns = list[str] | None
+Number = int | None
+Lines = Sequence[tuple[str, ...]]
 REPORT = "report.html"
+IMAGE_SIZE, WIDTH = 64, 16
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="Rows to learn from: .csv, .tsv or .parquet, also .gz.")],
-    label: Annotated[str | None, typer.Option("--label", help="The column to predict.")] = None,
+    data: Annotated[
+        Path, typer.Argument(help="A table (.csv, .tsv, .parquet, also .gz), or a folder of images domain/class/image.")
+    ],
+    label: Annotated[str | None, typer.Option("--label", help="Table: the column to predict.")] = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", help="The column that says where a row is from, e.g. a hospital.")
+        str | None, typer.Option("--environment", help="Table: the column that says where a row is from.")
     ] = None,
-    test: Annotated[Path | None, typer.Option("--test", help="Labelled rows to test on, from other sites.")] = None,
+    test: Annotated[Path | None, typer.Option("--test", help="Labelled data to test on, from other sites.")] = None,
     method: Annotated[str, typer.Option("--method", help="auto, or a method (see: list methods).")] = "auto",
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to save to.")] = Path("model"),
-    numeric: Annotated[Columns, typer.Option("--numeric", help="Columns of numbers; words count as missing.")] = None,
-    categorical: Annotated[Columns, typer.Option("--categorical", help="Columns of names, numbers too.")] = None,
-    ignore: Annotated[Columns, typer.Option("--ignore", help="Columns to leave out.")] = None,
+    numeric: Annotated[
+        Columns, typer.Option("--numeric", help="Table: columns of numbers; words count as missing.")
+    ] = None,
+    categorical: Annotated[Columns, typer.Option("--categorical", help="Table: columns of names, numbers too.")] = None,
+    ignore: Annotated[Columns, typer.Option("--ignore", help="Table: columns to leave out.")] = None,
+    image_size: Annotated[
+        Number, typer.Option("--image-size", min=8, help="Images: pixels a side to resize to.", show_default="64")
+    ] = None,
+    width: Annotated[
+        Number, typer.Option("--width", min=1, help="Images: channels of the ResNet-18.", show_default="16")
+    ] = None,
+    epochs: Annotated[
+        Number,
+        typer.Option("--epochs", min=1, help="Images: passes over them.", show_default="200 updates, 8 at least"),
+    ] = None,
+    broken: Broken = None,
     licence: Annotated[str, typer.Option("--licence", help="Of the model, for its card.")] = "not stated",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides initial weights and order.")] = 0,
     report: Annotated[
@@ -37,96 +56,91 @@ def fit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Learn from a table whose rows come from several sites, and say how well that works at a new one.
+    """Learn from a table or a folder of images from several sites, and say how well that works at a new one.
 
-    Roles of columns are guessed, shown, and yours to change. The folder then holds the model, its card and report.html.
+    Roles of columns are guessed, shown, and yours to change. Folders of images need nothing said: the first level are
+    the sites, the second the classes. The output then holds the model, its card and report.html.
     """
-    needed(data)
-    from invariance.fitted import Fitted
     from invariance.folders import claim
-    from invariance.tables.frame import read
 
     claim(output, overwrite=overwrite)
-    known = _understood(data, label, environment, numeric=numeric, categorical=categorical, ignored=ignore)
-    rows = read(known.source, known.encoder)
-    tested = _test_rows(test, known)
-    method = _possible(method, rows, known)
+    if data.is_dir():
+        columns = {"numeric": numeric, "categorical": categorical, "ignore": ignore}
+        refuse(f"{data} is a folder of images", label=label, environment=environment, **columns)
+        given = _pictures(data, test, image_size, width, epochs, broken, seed)
+    else:
+        refuse(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
+        given = _table(data, test, label, environment, seed, numeric=numeric, categorical=categorical, ignored=ignore)
+    method = _possible(method, given)
     if not as_json:
-        _show_table(known, rows)
+        _show_data(given)
+    _learn(given, method, output, licence, report=report, as_json=as_json)
+
+
+def _table(
+    data: Path, test: Path | None, label: str | None, environment: str | None, seed: int, **columns: Columns
+) -> "Given":
+    needed()
+    from invariance.fitted.table import given_table
+    from invariance.tables.roles import wishes
+    from invariance.tables.source import Source
+
+    return given_table(data, label, environment, wishes(Source.open(data), **columns), test=test, seed=seed)
+
+
+def _pictures(
+    data: Path, test: Path | None, image_size: Number, width: Number, epochs: Number, broken: Any, seed: int
+) -> "Given":
+    from invariance.fitted.pictures import Pictures, given_pictures
+
+    reader = Pictures(image_size or IMAGE_SIZE, broken or "refuse")
+    return given_pictures(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
+
+
+def _learn(given: "Given", method: str, output: Path, licence: str, *, report: bool, as_json: bool) -> None:
+    """Train, save, assess, show."""
+    from invariance.fitted.model import Fitted
+
     with progress() as bar:
-        bar.add_task(f"training on {len(rows.y):,} rows", total=None)
-        estimator = _trained(method, seed, rows)
-        Fitted(known.encoder, estimator).save(output, licence=licence, about=_about(known))
+        bar.add_task(f"training on {len(given.rows):,} {given.rows.unit}", total=None)
+        rows, estimator = given.rows, given.estimator.set_params(method=method)
+        estimator.fit(rows.x, rows.y, environments=rows.environments)
+        Fitted(given.reader, estimator).save(output, licence=licence, about=given.about)
         bar.add_task("leaving out one site after another", total=None)
-        found = _assessed(estimator, rows, tested, known) if report else None
-    written = _write_report(found, known, rows, output / REPORT) if found else None
+        found = _assessed(estimator, given) if report else None
+    written = _write_report(found, given, output / REPORT) if found else None
     if as_json:
-        print_json(_plain(output, known, rows, estimator, found))
+        print_json(_plain(output, given, estimator, found))
     else:
         _show_model(output, estimator, found, written)
 
 
-def _understood(data: Path, label: str | None, environment: str | None, **columns: Columns) -> "Understood":
-    from invariance.tables.frame import understand
-    from invariance.tables.roles import wishes
-    from invariance.tables.source import Source
-
-    return understand(data, label, environment, wishes(Source.open(data), **columns))
-
-
-def _test_rows(test: Path | None, known: "Understood") -> "Frame | None":
-    """Read before anything is trained, so that a mistake shows at once."""
-    from invariance.tables.frame import read
-    from invariance.tables.source import Source
-
-    return read(Source.open(test), known.encoder) if test else None
-
-
-def _possible(method: str, rows: "Frame", known: "Understood") -> str:
-    """The method, if there is one of that name and rows of as many environments as it needs."""
+def _possible(method: str, given: "Given") -> str:
+    """The method, if there is one of that name and samples of as many environments as it needs."""
     from invariance.errors import BadValue
     from invariance.objectives import METHODS
 
     if method != "auto":
         METHODS[method]
-    if len(set(rows.environments.tolist())) > 1:
+    if given.environments > 1:
         return method
     if method not in ("auto", "erm"):
+        where = "name the column that says where rows are from with --environment"
+        where = "give a folder with several domains" if given.rows.unit == "images" else where
         raise BadValue(
-            f"{method} needs rows of several environments and {known.source.path} has one; name the column that says "
-            "where rows are from with --environment, or take --method erm"
+            f"{method} needs {given.rows.unit} of several environments and {given.path} has one; {where}, "
+            "or take --method erm"
         )
     return "erm"
 
 
-def _trained(method: str, seed: int, rows: "Frame") -> "InvariantClassifier":
-    from invariance.estimators.classifier import InvariantClassifier
-
-    return InvariantClassifier(method, random_state=seed).fit(rows.x, rows.y, environments=rows.environments)
-
-
-def _about(known: "Understood") -> dict[str, str]:
-    """What the model's card says of its table."""
-    from invariance.tables.source import short
-
-    about = {"table": known.source.path.name, "label": known.encoder.label, "environment": known.encoder.environment}
-    return {name: short(value) for name, value in about.items() if value}
-
-
-def _assessed(
-    estimator: "InvariantClassifier", rows: "Frame", test: "Frame | None", known: "Understood"
-) -> "Assessment":
-    from invariance.assessment.assess import Rows
+def _assessed(estimator: "InvariantClassifier", given: "Given") -> "Assessment":
     from invariance.assessment.rival import assess
 
-    def plain(frame: "Frame") -> "Rows":
-        return Rows(frame.x, frame.y, frame.environments)
-
-    columns = [(column.name, place) for column, place in known.encoder.places]
-    return assess(estimator, plain(rows), plain(test) if test else None, columns)
+    return assess(estimator, given.rows, given.test, given.columns)
 
 
-def _write_report(found: "Assessment", known: "Understood", rows: "Frame", path: Path) -> Path | None:
+def _write_report(found: "Assessment", given: "Given", path: Path) -> Path | None:
     """The page, where the packages that it needs are installed."""
     try:
         from invariance.report.export import write_page
@@ -135,13 +149,12 @@ def _write_report(found: "Assessment", known: "Understood", rows: "Frame", path:
         if (error.name or "").startswith("invariance"):
             raise
         return None
-    roles = tuple((role.name, role.kind, role.why) for role in known.roles)
-    write_page(model_page(found, About(known.source.path.name, known.encoder.label, roles, rows.notes)), path)
+    write_page(model_page(found, About(given.title, given.label, given.roles, given.notes)), path)
     return path
 
 
 def _plain(
-    output: Path, known: "Understood", rows: "Frame", estimator: "InvariantClassifier", found: "Assessment | None"
+    output: Path, given: "Given", estimator: "InvariantClassifier", found: "Assessment | None"
 ) -> dict[str, Any]:
     """Everything for machines."""
     from dataclasses import asdict
@@ -150,11 +163,11 @@ def _plain(
 
     plain: dict[str, Any] = {
         "folder": str(output),
-        "label": known.encoder.label,
-        "environment": known.encoder.environment,
-        "rows": len(rows.y),
-        "columns": {role.name: {"role": role.kind, "why": role.why} for role in known.roles},
-        "notes": list(rows.notes),
+        "label": given.label,
+        "environment": given.environment,
+        given.rows.unit: len(given.rows),
+        "columns": {name: {"role": kind, "why": why} for name, kind, why in given.roles},
+        "notes": list(given.notes),
         "method": estimator.objective_.title,
         "reason": estimator.choice_.reason if estimator.choice_ else "",
     }
@@ -164,31 +177,46 @@ def _plain(
     return plain
 
 
-def _show_table(known: "Understood", rows: "Frame") -> None:
-    """What every column was taken for, and what was noticed."""
+def _show_data(given: "Given") -> None:
+    """What every column was taken for, or how many images there are of what, and what was noticed."""
     from rich import box
     from rich.table import Table
 
     from invariance.report.formats import clean
 
-    environments = len(set(rows.environments.tolist()))
     table = Table(
-        title=f"{known.source.path.name}: {len(rows.y):,} rows, {environments:,} environments",
+        title=f"{clean(given.title)}: {len(given.rows):,} {given.rows.unit}, {given.environments:,} environments",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    for heading in ("column", "taken for", "because"):
+    headings, lines = _columns(given) if given.roles else _counts(given)
+    for heading in headings:
         table.add_column(heading, overflow="fold")
-    for role in known.roles:
-        table.add_row(clean(role.name), role.kind, clean(role.why))
+    for line in lines:
+        table.add_row(*map(clean, line))
     console = out()
     console.print(table, markup=False)
-    notes = list(rows.notes)
-    if not known.encoder.environment:
-        notes.append("no column says where rows are from, so the model is ERM; name one with --environment")
-    for note in notes:
+    for note in given.notes:
         console.print(f"Note: {note}.", highlight=False, markup=False)
+
+
+def _columns(given: "Given") -> tuple[tuple[str, ...], Lines]:
+    return ("column", "taken for", "because"), given.roles
+
+
+def _counts(given: "Given") -> tuple[tuple[str, ...], Lines]:
+    """How many images each site has, in all and of every class."""
+    from collections import Counter
+
+    found: dict[str, Counter[str]] = {}
+    for site, name in zip(given.rows.environments.tolist(), given.rows.y.tolist(), strict=True):
+        found.setdefault(site, Counter())[name] += 1
+    lines = [
+        (site, f"{own.total():,}", ", ".join(f"{name} {own[name]:,}" for name in sorted(own)))
+        for site, own in sorted(found.items())
+    ]
+    return ("environment", "images", "of each class"), lines
 
 
 def _show_model(

@@ -1,45 +1,44 @@
-"""``invariance predict``: classes and probabilities for every row of a table."""
+"""``invariance predict``: classes and probabilities for every row of a table, or every image."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from invariance.cli.options import Json, errors, out, print_json, progress
-from invariance.cli.tables import needed
+from invariance.cli.own import Broken, needed, opened
 
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A folder that 'invariance fit' wrote.")],
-    data: Annotated[Path, typer.Argument(help="Rows to predict: .csv, .tsv or .parquet, also .gz.")],
+    data: Annotated[
+        Path, typer.Argument(help="What to predict: a table as it was trained on; a folder of images, or one image.")
+    ],
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Where to: ends in .csv, .tsv or .parquet, also .gz.")
     ] = Path("predictions.csv"),
+    broken: Broken = None,
     as_json: Json = False,
 ) -> None:
     """Predict every row of a table, in its order: the columns prediction and probability_<class>.
 
-    Rows are read and written some at a time, so the file may be larger than memory.
+    Images are predicted in the order of their names, however deep their folder is, with their file in the first column.
+    Samples are read and written some at a time, so there may be more of them than fit into memory.
     """
-    needed(data)
-    from invariance.fitted import Fitted
+    needed()
     from invariance.tables.sink import claim, sink
-    from invariance.tables.source import Source
 
     claim(output)
-    source = Source.open(data)
-    fitted = Fitted.load(folder)
-    strange: Counter[str] = Counter()
-    with progress() as bar, sink(output, fitted.classes) as written:
-        task = bar.add_task("rows", total=None)
-        for probabilities in fitted.predict(source, strange):
-            written.write(probabilities)
+    fitted = opened(folder, broken)
+    unit, notes = fitted.reader.unit, list[str]()
+    with progress() as bar, sink(output, fitted.classes, fitted.reader.name) as written:
+        task = bar.add_task(unit, total=None)
+        for probabilities, names in fitted.predict(data, notes):
+            written.write(probabilities, names)
             bar.update(task, completed=written.rows)
-    notes = fitted.encoder.notes(strange)
     if as_json:
-        print_json({"file": str(output), "rows": written.rows, "notes": list(notes)})
+        print_json({"file": str(output), unit: written.rows, "notes": notes})
         return
     for note in notes:
         errors().print(f"Note: {note}.", highlight=False, markup=False)
-    out().print(f"{written.rows:,} rows: {output}", highlight=False, markup=False, soft_wrap=True)
+    out().print(f"{written.rows:,} {unit}: {output}", highlight=False, markup=False, soft_wrap=True)

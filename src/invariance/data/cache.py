@@ -52,13 +52,14 @@ def cached(
     *,
     title: str,
     key: str,
-    broken: Broken = "refuse",
+    broken: Broken | None = "refuse",
 ) -> Cached:
     """``make(item)`` of every item, made in parallel the first time it is asked for.
 
     ``key`` says what decides the images besides ``shape``: what changes whenever an item or ``make`` changes. ``make``
     raises whatever it likes for an item that is broken. These are named in an error, or in a warning and left to the
-    caller, who skips them. ``title`` is for messages and the folder's name.
+    caller, who skips them; None leaves them to the caller without a word. ``title`` is for messages and the folder's
+    name.
     """
     decided = json.dumps([FORMAT, key, shape, len(items)])
     place = cache_folder() / "images" / f"{title}-{hashlib.blake2b(decided.encode(), digest_size=8).hexdigest()}"
@@ -73,7 +74,7 @@ def cached(
             f"cannot keep images in {place.parent} ({error.strerror or error}); free some space there, "
             "or set INVARIANCE_CACHE to another folder"
         ) from None
-    if found.broken:
+    if found.broken and broken:
         first, reason = next(iter(found.broken.items()))
         count = f"{len(found.broken)} of {len(items)} images of {title} cannot be read"
         said = f"{count}, the first is {items[first]} ({reason})"

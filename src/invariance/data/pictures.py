@@ -72,7 +72,7 @@ def _columns(rows: list[tuple[str, int, int]]) -> tuple[tuple[str, ...], tuple[i
     return names, sizes, times
 
 
-def pictures(files: Files, image_size: int, *, title: str, broken: Broken = "refuse") -> Cached:
+def pictures(files: Files, image_size: int, *, title: str, broken: Broken | None = "refuse") -> Cached:
     """The images in files, from their cache."""
     paths = [files.root / name for name in files.names]
     key = f"{files.fingerprint} {files.changed}"

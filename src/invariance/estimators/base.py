@@ -13,18 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import Tensor
 
 from invariance.core import Batch, Environment
 from invariance.errors import BadValue, UnknownName
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
-from invariance.estimators.inputs import grouped, plain, split, weighed
+from invariance.estimators.inputs import column, grouped, plain, split, weighed
 from invariance.estimators.learner import Learner, apart, scored
+from invariance.estimators.network import Features
 from invariance.evaluation import Scores, outputs
 from invariance.families import Family
 from invariance.models.base import Model
 from invariance.objectives.base import Objective
+from invariance.pixels import Pixels
 from invariance.recipes.recipe import Recipe
 from invariance.selection import RULES, Checkpoint, select
 
@@ -41,18 +43,21 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     ``method`` is the name of a method, an :class:`Objective`, or ``"auto"``: whichever of a few has the least risk in
     environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
     :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond. ``hidden`` are the widths of hidden
-    layers, none for a linear model; ``features`` is a torch module to use in their place, which is copied, not changed.
+    layers, none for a linear model; ``features`` is what to use in their place: an architecture such as ``ResNet()``,
+    or a torch module, which is copied, not changed.
 
     ``selection`` names the moment of training that counts: ``"last"``, ``"leave-one-environment-out"``, or by a
     ``validation_fraction`` of each environment's rows, kept aside, ``"training-domain"`` (the best there) or
     ``"invariant"`` (the latest at which nothing tells environments apart there). ``random_state``
     decides everything that is drawn; None draws anew each time. ``verbose`` prints what happens.
 
-    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. There is no
+    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
+    :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no
     ``partial_fit``: what is invariant shows between environments that are seen together, not in chunk after chunk.
 
     Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on rows
-    kept aside, else on training rows), ``environments_`` with ``counts_``, and ``fingerprint_`` of the data.
+    kept aside, else on training rows), ``environments_`` with ``counts_``, ``input_shape_`` of one row, and
+    ``fingerprint_`` of the data.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
@@ -63,7 +68,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         recipe: str | Recipe = "auto",
         hidden: Sequence[int] = (),
-        features: nn.Module | None = None,
+        features: Features | None = None,
         selection: str = "last",
         validation_fraction: float = 0.1,
         random_state: Any = 0,
@@ -101,6 +106,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             here, codes = np.unique(codes[counted], return_inverse=True)
             values = values[here]
         family, targets = self._targets(y, weight)
+        self.input_shape_ = tuple(x.shape[1:])
         self.environments_ = values
         self.counts_: list[int] = np.bincount(codes, minlength=len(values)).tolist()
         self.fingerprint_ = _fingerprint(x, targets, codes, weight)
@@ -172,8 +178,11 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             f"after {checkpoint.step} updates: score {train.mean:.4f}, {train.worst:.4f} in the worst environment"
         )
 
-    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | Pixels, NDArray[Any]]:
         y = np.asarray(y) if hasattr(y := plain(y), "to_numpy") else y
+        if isinstance(X, Pixels):
+            self.n_features_in_ = X.shape[1]
+            return X, column(y, "y", len(X))
         numeric = self.__sklearn_tags__().estimator_type == "regressor"
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "y_numeric": numeric}
         x, y = validate_data(self, plain(X), y, **checks)
@@ -182,6 +191,10 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Tensor:
         """f of every row, on the processor, [n, K]."""
         check_is_fitted(self)
+        if isinstance(X, Pixels):
+            if X.shape[1:] != self.input_shape_:
+                raise BadValue(f"X has images of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize them")
+            return outputs(self.module_, X)
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
         x = validate_data(self, plain(X), **checks)
         weight = next(self.module_.parameters())
@@ -194,9 +207,13 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         return torch.cat(parts)
 
 
-def _fingerprint(*arrays: NDArray[Any] | None) -> str:
+def _fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
     """A hash of the data, equal where they are equal row for row."""
     found = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        found.update(b"" if array is None else np.ascontiguousarray(array).data)
+        if isinstance(array, Pixels):
+            for part in array.split(1024):
+                found.update(part.tensor().numpy().data)
+        else:
+            found.update(b"" if array is None else np.ascontiguousarray(array).data)
     return found.hexdigest()

@@ -16,6 +16,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
     """What there is to say of a fitted estimator, and what its writer adds ``about`` it."""
     classes = getattr(estimator, "classes_", None)
     choice, counts = estimator.choice_, estimator.counts_
+    unit = "images" if len(estimator.input_shape_) > 1 else "rows"
     known: dict[str, Any] = {
         "title": type(estimator).__name__,
         "licence": licence,
@@ -26,10 +27,11 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
             "fingerprint": estimator.fingerprint_,
             "rows": sum(counts),
             "columns": int(estimator.n_features_in_),
+            "input": list(estimator.input_shape_),
             "classes": None if classes is None else [str(name) for name in classes],
             "environments": len(counts),
         },
-        "scored_on": "rows kept aside" if estimator.selection in KEPT else "training rows",
+        "scored_on": f"{unit} kept aside" if estimator.selection in KEPT else f"training {unit}",
         "scores": estimator.scores_.by_environment,
         "left_out": choice.scores if choice else {},
         "versions": manifest()["versions"],
@@ -48,7 +50,9 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"- Licence: {card['licence']}"
     yield f"- Method: {card['method']} (chosen: {card['chosen']})"
     yield f"- Selection: {card['selection']}"
-    yield f"- Data: {data['rows']} rows, {data['columns']} columns, {data['environments']} environments"
+    size = " × ".join(map(str, data["input"][1:]))
+    rows = f"{data['rows']} images of {size} pixels" if size else f"{data['rows']} rows, {data['columns']} columns"
+    yield f"- Data: {rows}, {data['environments']} environments"
     if data["classes"] is not None:
         yield f"- Classes: {', '.join(data['classes'][:MOST])}"
     yield f"- Data fingerprint: {data['fingerprint']}"
@@ -59,7 +63,9 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield from ("Left out: the same of a model that was trained without the environment.", "")
     yield from _scores(card)
     yield from ("", "## Load", "", "```python", "import invariance", "", 'model = invariance.load("this folder")')
-    yield from ("model.predict(X)", "```")
+    yield from (f"model.predict({'invariance.Pixels.of(X)' if size else 'X'})", "```")
+    if size:
+        yield from ("", f"X are bytes, {data['input']} for each image.")
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What people hand in, as arrays: numpy, pandas, polars and torch; and as environments."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from invariance.core import Environment
 from invariance.errors import BadValue
+from invariance.pixels import Inputs, Pixels
 
 ALONE = "all"
 """What the one environment is called where none are given."""
@@ -68,7 +70,7 @@ def weighed(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
 
 
 def split(
-    x: NDArray[Any],
+    x: NDArray[Any] | Pixels,
     y: NDArray[Any],
     codes: NDArray[np.int64],
     names: list[str],
@@ -78,7 +80,16 @@ def split(
     """The rows of each environment, in the order they came in; parts of one tensor."""
     order = np.argsort(codes, kind="stable")
     sizes = np.bincount(codes, minlength=len(names)).tolist()
-    xs = torch.from_numpy(np.ascontiguousarray(x[order])).to(device).split(sizes)
+    xs = _parts(x[order], sizes, device)
     ys = torch.from_numpy(y[order]).to(device).split(sizes)
     ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).to(device).split(sizes)
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]
+
+
+def _parts(x: NDArray[Any] | Pixels, sizes: list[int], device: torch.device) -> Sequence[Inputs]:
+    if not isinstance(x, Pixels):
+        return torch.from_numpy(np.ascontiguousarray(x)).to(device).split(sizes)
+    if device.type != "cpu":
+        raise BadValue(f"pixels are read on the processor, not on {device}; take device='cpu', or give X as numbers")
+    ends = np.cumsum(sizes)
+    return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]

@@ -4,21 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from invariance.core import Batch, Environment, generator
-from invariance.estimators.network import build
+from invariance.estimators.network import Features, build
 from invariance.evaluation import Scores, validate
 from invariance.families import Family
 from invariance.models.base import Model
 from invariance.objectives.base import Objective
+from invariance.pixels import Pixels
 from invariance.recipes.recipe import Recipe
 from invariance.selection import Checkpoint
 from invariance.training import Snapshot, train
 
 CHECKPOINTS = 10
-LOOK = 20_000
-"""How many training rows are looked at in a checkpoint."""
+LOOK, LOOK_AT_IMAGES = 20_000, 500
+"""How many training rows are looked at in a checkpoint; looking at an image costs as much as thousands of numbers."""
 
 Watch = Callable[[Checkpoint], None]
 
@@ -45,7 +46,7 @@ class Learner:
 
     family: Family
     hidden: tuple[int, ...]
-    features: nn.Module | None
+    features: Features | None
     recipe: Callable[[Objective, Sequence[Environment]], Recipe]
     seed: int
 
@@ -62,7 +63,8 @@ class Learner:
         """Train on some environments, measuring there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
-        look = some(environments, LOOK, seed), some(validation, LOOK, seed)
+        most = LOOK_AT_IMAGES if isinstance(environments[0].x, Pixels) else LOOK
+        look = some(environments, most, seed), some(validation, LOOK, seed)
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe = self.recipe(objective, environments)

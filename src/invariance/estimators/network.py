@@ -1,4 +1,4 @@
-"""The model of a table: standardised columns, hidden layers or a module of the user's, a linear head."""
+"""The model of an estimator: standardised columns, then hidden layers, an architecture or a module of the user's."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -9,12 +9,15 @@ from torch import Tensor, nn
 
 from invariance.core import Environment, generator
 from invariance.errors import BadValue
-from invariance.models.base import Model, linear
+from invariance.models.base import Architecture, Model, linear
 from invariance.models.linear import Gate
-from invariance.pixels import loaded
+from invariance.pixels import Inputs, floats
 
 ROWS = 65536
 """How many rows are looked at together."""
+
+Features = nn.Module | Architecture
+"""What may stand in the place of hidden layers."""
 
 
 class Standard(nn.Module):
@@ -27,7 +30,11 @@ class Standard(nn.Module):
 
     @classmethod
     def of(cls, environments: Sequence[Environment]) -> "Standard":
-        """From the samples of some environments."""
+        """From the samples of some environments; bytes stand for numbers in [0, 1] and are left as they are."""
+        if not environments[0].x.dtype.is_floating_point:
+            first = floats(environments[0].x[:1])
+            still = first.new_zeros(first.shape[1], *[1] * (first.ndim - 2))  # [C, 1, …]
+            return cls(still, torch.ones_like(still))
         mean = _average(environments, lambda x: x)
         std = _average(environments, lambda x: (x - mean).square()).sqrt()
         tiny = 10 * torch.finfo(std.dtype).eps * mean.abs()
@@ -44,7 +51,7 @@ def _average(environments: Sequence[Environment], of: Callable[[Tensor], Tensor]
     for e in environments:
         weight = torch.ones_like(e.y, dtype=torch.float64) if e.weight is None else e.weight.double()
         for x, w in zip(e.x.split(ROWS), weight.split(ROWS), strict=True):
-            values = of(x).double()
+            values = of(floats(x)).double()
             values = values.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else values  # [n, C, 1, …]
             total = total.to(w.device) + torch.tensordot(w, values, dims=1)
             count += float(w.sum())
@@ -56,15 +63,28 @@ def build(
     outputs: int,
     *,
     hidden: Sequence[int],
-    features: nn.Module | None,
+    features: Features | None,
     seed: int,
 ) -> Model:
     """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
-    x = loaded(environments[0].x)
+    x: Inputs = environments[0].x
+    few = floats(x[:2])
     standard = Standard.of(environments)
-    width = _width(features, standard(x[:2])) if features is not None else [x.shape[1], *hidden][-1]
-    model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
-    return model.to(x.device, x.dtype)
+    if isinstance(features, Architecture):
+        model = around(features, standard, tuple(x.shape[1:]), outputs, seed=seed)
+    else:
+        width = _width(features, standard(few)) if features is not None else [x.shape[1], *hidden][-1]
+        model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
+    return model.to(few.device, few.dtype)
+
+
+def around(
+    architecture: Architecture, standard: Standard, input_shape: tuple[int, ...], outputs: int, *, seed: int
+) -> Model:
+    """The model of an architecture, behind standardised inputs."""
+    model = architecture.build(input_shape, outputs, seed)
+    model.features = nn.Sequential(standard, model.features)
+    return model
 
 
 def assemble(
@@ -83,7 +103,7 @@ def assemble(
 def _width(features: nn.Module, x: Tensor) -> int:
     """How many features a module gives."""
     if not isinstance(features, nn.Module):
-        raise BadValue(f"features is {features!r}; a torch module is wanted, or None")
+        raise BadValue(f"features is {features!r}; a torch module or an architecture is wanted, or None")
     try:
         with torch.no_grad():
             z = deepcopy(features).to(x.device, x.dtype).eval()(x)

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from invariance.core import generator
 from invariance.errors import BadValue, DataError
@@ -21,12 +20,13 @@ from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
 from invariance.estimators.card import CARD, card, readme
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.network import Standard, assemble
+from invariance.estimators.network import Features, Standard, around, assemble
 from invariance.estimators.regressor import InvariantRegressor
 from invariance.evaluation import Scores
 from invariance.folders import MANIFEST, WEIGHTS, reading, write
 from invariance.manifest import manifest
-from invariance.models.base import Model
+from invariance.models import MODELS
+from invariance.models.base import Architecture, Model
 from invariance.objectives import METHODS
 from invariance.objectives.base import Objective
 from invariance.recipes.presets import recipe
@@ -78,7 +78,7 @@ def save(
     write(Path(folder), {WEIGHTS: weights, CARD: readme(said).encode(), MANIFEST: text.encode()})
 
 
-def load(folder: Path | str, *, features: nn.Module | None = None) -> Any:
+def load(folder: Path | str, *, features: Features | None = None) -> Any:
     """The estimator that was saved, ready to predict, bit for bit as it did.
 
     A model with features of the user's own needs them again: a module of the same architecture.
@@ -86,7 +86,7 @@ def load(folder: Path | str, *, features: nn.Module | None = None) -> Any:
     return read(folder, features=features).estimator
 
 
-def read(folder: Path | str, *, features: nn.Module | None = None) -> Saved:
+def read(folder: Path | str, *, features: Features | None = None) -> Saved:
     """Everything that was saved."""
     folder = Path(folder)
     with reading(folder, "estimator", "'invariance fit' or invariance.save"):
@@ -120,6 +120,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
         "network": {
             "standard": list(standard.get_buffer("mean").shape),
             "dtype": str(standard.get_buffer("mean").dtype).removeprefix("torch."),
+            "input": list(estimator.input_shape_),
             "width": int(next(iter(estimator.module_.head.parameters())).shape[1]),
         },
     }
@@ -128,6 +129,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
 def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     """Fitted state, but for the module."""
     estimator.n_features_in_ = content["columns"]
+    estimator.input_shape_ = tuple(content["network"].get("input", (content["columns"],)))
     if content["column_names"] is not None:
         estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
     estimator.environments_ = _array(content["environments"])
@@ -146,15 +148,14 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
 def _module(estimator: Invariant, content: dict[str, Any], weights: dict[str, torch.Tensor]) -> Model:
     network = content["network"]
     blank = torch.zeros(network["standard"])
+    standard, features = Standard(blank, blank.clone()), estimator.features
     classes = getattr(estimator, "classes_", ())
-    model = assemble(
-        Standard(blank, blank.clone()),
-        network["width"],
-        len(classes) if len(classes) > 2 else 1,
-        hidden=estimator.hidden,
-        features=estimator.features,
-        seed=0,
-    ).to(DTYPES[network["dtype"]])
+    outputs = len(classes) if len(classes) > 2 else 1
+    if isinstance(features, Architecture):
+        model = around(features, standard, estimator.input_shape_, outputs, seed=0)
+    else:
+        model = assemble(standard, network["width"], outputs, hidden=estimator.hidden, features=features, seed=0)
+    model = model.to(DTYPES[network["dtype"]])
     model = estimator.objective_.prepare(model, len(estimator.environments_), generator(0, "objective"))
     model.load_state_dict(weights)
     return model.eval()
@@ -185,8 +186,10 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _parameters(plain: dict[str, Any], features: nn.Module | None, folder: Path) -> dict[str, Any]:
-    if plain["features"] is not None and features is None:
+def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) -> dict[str, Any]:
+    if isinstance(plain["features"], dict):
+        features = MODELS.load(plain["features"])
+    elif plain["features"] is not None and features is None:
         raise BadValue(f"the model in {folder} has features of its own; give load a {plain['features']} as features=")
     method, how = plain["method"], plain["recipe"]
     method = METHODS.load(method) if isinstance(method, dict) else method
@@ -200,7 +203,7 @@ def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
         "method": _plain_method(estimator.method),
         "recipe": _plain_recipe(estimator.recipe),
         "hidden": [int(width) for width in estimator.hidden],
-        "features": None if own is None else type(own).__name__,
+        "features": _plain_features(own),
         "selection": estimator.selection,
         "validation_fraction": float(estimator.validation_fraction),
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
@@ -211,6 +214,13 @@ def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
 
 def _plain_method(method: str | Objective) -> str | dict[str, Any]:
     return method if isinstance(method, str) else METHODS.dump(method)
+
+
+def _plain_features(own: Features | None) -> str | dict[str, Any] | None:
+    if not isinstance(own, Architecture):
+        return None if own is None else type(own).__name__
+    plain = MODELS.dump(own)
+    return plain | {"weights": None} if "weights" in plain else plain  # these are the model's by now
 
 
 def _plain_recipe(how: str | Recipe) -> str | dict[str, Any]:

@@ -18,6 +18,11 @@ from invariance.report.page import Chapter, Method, Page
 MOST_SITES = 25
 """Sites that are drawn and listed, those with the lowest accuracy first."""
 MOST_COLUMNS, MOST_DRAWN = 30, 6
+OPTIMISTIC = "The method was chosen on the same left-out sites, so its own numbers are a little optimistic."
+PIXELS = (
+    "A column can be shuffled to see whether answers hang on it; a pixel means nothing by itself. So what in an image "
+    "the model looks at is not said here: where it fails at a new site, look at the images it got wrong there."
+)
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,11 @@ def model_page(found: Assessment, about: About) -> Page:
     said = verdict(found)
     today = date.today()
     chapters = [
-        Chapter("advice", "What to do", (*said.advice, *(f"In the table: {note}." for note in about.notes))),
+        Chapter("advice", "What to do", (*said.advice, *(f"In the data: {note}." for note in about.notes))),
         Chapter("sites", "New sites", artefacts=tuple(_sites(found))),
-        Chapter("test", "Test table", artefacts=tuple(_test(found))),
+        Chapter("test", "Test data", artefacts=tuple(_test(found))),
         Chapter("certainty", "Certainty", artefacts=tuple(_certainty(found))),
-        Chapter("columns", "What it leans on", artefacts=tuple(_columns(found, about))),
+        _leaning(found, about),
     ]
     return Page(
         title=f"Predicting {about.label} at new sites",
@@ -64,8 +69,9 @@ def _method(title: str) -> Method:
 
 
 def _facts(found: Assessment) -> tuple[tuple[str, str], ...]:
-    facts = [("rows", f"{found.rows:,}"), ("environments", f"{found.environments:,}")]
-    facts += [("columns", f"{len(found.model.leanings):,}"), ("classes", f"{len(found.classes)}")]
+    facts = [(found.unit, f"{found.rows:,}"), ("environments", f"{found.environments:,}")]
+    facts += [("columns", f"{len(found.model.leanings):,}")] if found.model.leanings else []
+    facts += [("classes", f"{len(found.classes)}")]
     for examined in found.both:
         if at := examined.forecast:
             facts.append((f"{examined.title}, new site", percent(at.mean)))
@@ -77,27 +83,27 @@ def _sites(found: Assessment) -> Iterable[Artefact]:
     models = found.both
     if not found.model.new:
         return
-    yield _expected(models)
+    yield _expected(found)
     yield _accuracy_figure(
         "new-sites",
         "Accuracy at each site when it was left out of training",
         "Every model was trained without the site it is tested at, so this is what a new site would have seen. With "
-        "95 % intervals: the fewer rows a site has, the wider.",
+        f"95 % intervals: the fewer {found.unit} a site has, the wider.",
         [(m.title, m.new) for m in models],
     )
     yield _site_table(
         "new-sites-table",
         "Each site in numbers",
         "Share of right answers in %, with 95 % intervals. Always the same: what naming the site's most frequent class "
-        "would give. Known: the same site when its rows took part in training.",
+        "would give. Known: the same site when it took part in training.",
         found,
         known=True,
     )
 
 
-def _expected(models: Sequence[Examined]) -> Table:
+def _expected(found: Assessment) -> Table:
     lines = []
-    for m in models:
+    for m in found.both:
         if at := m.forecast:
             low = worst(m.new)
             known = sum(site.right for site in m.known) / len(m.known)
@@ -118,7 +124,7 @@ def _expected(models: Sequence[Examined]) -> Table:
         "model",
         tuple(map(Column, names)),
         tuple(lines),
-        notes=("The method was chosen on the same left-out sites, so its own numbers are a little optimistic.",),
+        notes=(OPTIMISTIC,) if found.reason else (),
     )
 
 
@@ -127,11 +133,11 @@ def _test(found: Assessment) -> Iterable[Artefact]:
         return
     yield _accuracy_figure(
         "test-sites",
-        "Accuracy in the test table",
-        "Rows that took no part in training. With 95 % intervals.",
+        "Accuracy in the test data",
+        f"These {found.unit} took no part in training. With 95 % intervals.",
         [(m.title, m.test) for m in found.both],
     )
-    yield _site_table("test-sites-table", "Each site of the test table", "Share of right answers in %.", found)
+    yield _site_table("test-sites-table", "Each site of the test data", "Share of right answers in %.", found)
 
 
 def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[str, tuple[Site, ...]]]) -> Figure:
@@ -162,7 +168,7 @@ def _site_table(name: str, title: str, about: str, found: Assessment, *, known: 
     models = found.both
     sites = [{site.name: site for site in pick(m)} for m in models]
     before = {site.name: site for site in found.model.known}
-    names = ["rows", "always the same", *(part for m in models for part in (m.title, "interval"))]
+    names = [found.unit, "always the same", *(part for m in models for part in (m.title, "interval"))]
     names += [f"{found.model.title}, known"] if known else []
     lines = []
     for each in _lowest(pick(found.model)):
@@ -185,7 +191,7 @@ def _certainty(found: Assessment) -> Iterable[Artefact]:
     least = 100 / len(found.classes)
     ideal = Curve("as it should be", (least, 100.0), (least, 100.0), dashed=True)
     panel = Lines("", "how sure, %", "how often right, %", (*curves, ideal), span=(0, 100))
-    where = "sites that were left out of training" if found.model.new else "the rows it was trained on"
+    where = "sites that were left out of training" if found.model.new else f"the {found.unit} it was trained on"
     yield Figure(
         "reliability",
         "Do the probabilities mean what they say?",
@@ -211,6 +217,12 @@ def _certainty(found: Assessment) -> Iterable[Artefact]:
         tuple(lines),
         notes=_left_out(tuple(sites.values())),
     )
+
+
+def _leaning(found: Assessment, about: About) -> Chapter:
+    if found.model.leanings:
+        return Chapter("columns", "What it leans on", artefacts=tuple(_columns(found, about)))
+    return Chapter("columns", "What it leans on", (PIXELS,))
 
 
 def _columns(found: Assessment, about: About) -> Iterable[Artefact]:

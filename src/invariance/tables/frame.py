@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from invariance.errors import DataError
 from invariance.tables.cells import names
 from invariance.tables.encoder import Encoder
-from invariance.tables.profile import profiles
+from invariance.tables.profile import Profile, profiles
 from invariance.tables.roles import Kind, Role, assign, naming
 from invariance.tables.source import Source, short
 
-CLASSES = 100
-"""A label with more different values is no class."""
+CLASSES, WHOLE = 100, 20
+"""A label with more different values is no class; one with more different whole numbers only if it is said to be."""
 RARE = 0.1
 """A class with a smaller share of the rows is worth a word."""
 
@@ -55,7 +55,7 @@ def understand(
     if any(profile.name in (label, environment) and profile.broken for profile in found):
         raise DataError(f"label and environment need numbers or names; {path} has something else there")
     roles = assign(found, label, environment, wishes)
-    _check_classes(path, label, next(p.values for p in found if p.name == label))
+    _check_classes(path, next(p for p in found if p.name == label), named=(wishes or {}).get(label) == "categorical")
     return Understood(source, roles, Encoder.fit(found, roles))
 
 
@@ -138,14 +138,29 @@ class _Codes:
         return np.array(list(self.known), dtype=object)[np.concatenate(self.parts)]
 
 
-def _check_classes(path: Path, label: str, values: Counter[str]) -> None:
+def _check_classes(path: Path, label: Profile, *, named: bool) -> None:
+    """Few names or few whole numbers are classes; other numbers are amounts, unless they are said to be names."""
+    values, what = label.values, f"the label {short(label.name)} of {path}"
     if not values:
-        raise DataError(f"the label {short(label)} of {path} has no value in any row")
+        raise DataError(f"{what} has no value in any row")
     if len(values) == 1:
         only = short(next(iter(values)))
-        raise DataError(f"the label {short(label)} of {path} is {only} in every row; two classes are needed")
+        raise DataError(f"{what} is {only} in every row; two classes are needed")
+    if label.is_numeric and not named and (len(values) > WHOLE or any(map(_is_fraction, values))):
+        raise DataError(
+            f"{what} holds numbers with {len(values):,} different values; classes are wanted, names or at most {WHOLE} "
+            f"whole numbers. Group them, say --categorical {short(label.name, quoted=False)} if they are names, or "
+            "predict numbers in Python with InvariantRegressor"
+        )
     if len(values) > min(CLASSES, max(2, values.total() // 2)):
         raise DataError(
-            f"the label {short(label)} of {path} has {len(values):,} different values; classes are wanted, at most "
+            f"{what} has {len(values):,} different values; classes are wanted, at most "
             f"{CLASSES}. Group them, or predict numbers in Python with InvariantRegressor"
         )
+
+
+def _is_fraction(value: str) -> bool:
+    try:
+        return not float(value).is_integer()
+    except ValueError:  # true and false are numbers too
+        return False

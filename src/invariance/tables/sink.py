@@ -22,19 +22,23 @@ class Sink:
         self.writer, self.schema, self.classes = writer, schema, pa.array(classes, pa.string())
         self.rows = 0
 
-    def write(self, probabilities: NDArray[np.floating[Any]]) -> None:
-        """The most probable class of some rows and the probabilities of all classes, [n, classes]."""
+    def write(self, probabilities: NDArray[np.floating[Any]], names: Sequence[str] | None = None) -> None:
+        """The most probable class and the probabilities of all classes, [n, classes], of some rows; and their names."""
         best = pa.array(probabilities.argmax(1))
-        columns = [self.classes.take(best), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
+        first = [] if names is None else [pa.array(names, pa.string())]
+        columns = [*first, self.classes.take(best), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
         self.writer.write_batch(pa.record_batch(columns, schema=self.schema))
         self.rows += len(best)
 
 
 @contextmanager
-def sink(path: Path, classes: Sequence[str]) -> Iterator[Sink]:
-    """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written."""
+def sink(path: Path, classes: Sequence[str], name: str | None = None) -> Iterator[Sink]:
+    """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written.
+
+    Before them a column called ``name``, where rows have names.
+    """
     claim(path)
-    fields = [pa.field("prediction", pa.string())]
+    fields = [pa.field(column, pa.string()) for column in (name, "prediction") if column]
     fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
     schema = pa.schema(fields)
     part = path.with_name(f"{path.name}.part")

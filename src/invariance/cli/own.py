@@ -1,0 +1,53 @@
+"""What the commands on somebody's own data share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from invariance.fitted.model import Fitted
+
+Broken = Annotated[
+    Literal["refuse", "skip"] | None,
+    typer.Option("--broken", help="Files that hold no readable image: an error, or left out and named."),
+]
+
+
+def needed() -> None:
+    """Make sure that tables can be read and written here."""
+    from invariance.errors import BadValue
+
+    try:
+        import pyarrow  # noqa: F401
+    except ModuleNotFoundError:
+        raise BadValue("tables need pyarrow: pip install 'invariance[tables]'") from None
+
+
+def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
+    """The model in a folder; ``broken`` says what to do with files that hold no image, if not as it was trained."""
+    from dataclasses import replace
+
+    from invariance.fitted.model import Fitted
+    from invariance.fitted.pictures import Pictures
+
+    try:
+        fitted = Fitted.load(folder)
+    except ModuleNotFoundError:
+        needed()
+        raise
+    if broken is None:
+        return fitted
+    if not isinstance(fitted.reader, Pictures):
+        refuse(f"the model in {folder} was fitted to a table", broken=broken)
+        return fitted
+    return replace(fitted, reader=replace(fitted.reader, broken=broken))
+
+
+def refuse(reason: str, **options: Any) -> None:
+    """Options that mean nothing here are a mistake."""
+    from invariance.errors import BadValue
+
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if given:
+        raise BadValue(f"{reason}, where {' and '.join(given)} means nothing; leave it out")
