@@ -81,8 +81,7 @@ def _own(choice: auto.Choice) -> auto.Candidate:
     return next(c for c in choice.candidates if c.objective == choice.objective)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("share", [None, 0.8], ids=["noise", "a column that holds everywhere"])
+@pytest.mark.parametrize(("share", "seed"), [(None, 0), (None, 1), (0.8, 2)], ids=["noise", "more noise", "a law"])
 def test_where_nothing_shifts_it_takes_erm_and_says_so(sites, capsys, share, seed):
     table = sites(dict.fromkeys((*TRAIN, *UNSEEN), share), seed=seed)
     known, new = table.only(*TRAIN), table.only(*UNSEEN)
