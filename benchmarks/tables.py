@@ -94,8 +94,8 @@ def fits(folder: Path, rows: int, options: Options) -> Path:
         most = {f"{count} environments, GB": cost.memory / 1e9 for count, cost in zip(COUNTS, costs, strict=True)}
         table.append({"method": name, **times, "ratio": many / few, **most})
     note = (
-        f"Importing takes {start_up:.1f} s more. Methods explain away what tells 2 environments apart, not 1,000. With 2 "
-        "there is nothing to choose by or to leave out, so the last two ratios count choosing and the report."
+        f"Importing takes {start_up:.1f} s more. Methods explain away what tells 2 environments apart, not 1,000. "
+        "With 2 there is nothing to choose by or to leave out, so the last two ratios count choosing and the report."
     )
     show(f"invariance fit: {rows:,} rows and {COLUMNS} columns of Parquet", table, note, options)
     return folder / "model"
