@@ -69,8 +69,9 @@ def teller(model: Model, environments: Sequence[Environment], family: Family, se
     """A model like this one, fresh as it is, with an output for every label and environment."""
     fresh = deepcopy(model)
     with torch.no_grad():
-        width = fresh.eval().represent(environments[0].x[:1]).shape[1]
-    return Model(fresh.features, linear(width, family.labels * len(environments), generator(seed, "teller")))
+        z = fresh.eval().represent(environments[0].x[:1])
+    head = linear(z.shape[1], family.labels * len(environments), generator(seed, "teller"))
+    return Model(fresh.features, head.to(z.device, z.dtype))
 
 
 def training_part(environment: Environment) -> Environment:

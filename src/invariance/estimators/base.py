@@ -42,9 +42,10 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     ``method`` is the name of a method, an :class:`Objective`, or ``"auto"``: whichever of a few has the least risk in
     environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
-    :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond. ``hidden`` are the widths of hidden
-    layers, none for a linear model; ``features`` is what to use in their place: an architecture such as ``ResNet()``,
-    or a torch module, which is copied, not changed.
+    :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond; for classes of up to 50 environments,
+    what tells these apart is explained away first. ``hidden`` are the widths of hidden layers, none for a linear model;
+    ``features`` is what to use in their place: an architecture such as ``ResNet()``, or a torch module, which is
+    copied, not changed.
 
     ``selection`` names the moment of training that counts: ``"last"``, ``"leave-one-environment-out"``, or by a
     ``validation_fraction`` of each environment's rows, kept aside, ``"training-domain"`` (the best there) or
@@ -115,7 +116,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
-        learner = self._learner(family)
+        learner = self._learner(family, explained=defaults.explains(self.recipe, environments, family))
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
         train, validation = environments, list[Environment]()
@@ -130,7 +131,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
         self.scores_ = self._scores(validation or train, family)
 
-    def _learner(self, family: Family) -> Learner:
+    def _learner(self, family: Family, *, explained: bool) -> Learner:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
             raise UnknownName.of("selection rule for a table", self.selection, rules)
         if not 0 < self.validation_fraction < 1:
@@ -141,12 +142,12 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        how = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
+        how = partial(defaults.recipe_for, self.recipe, explained=explained)
+        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed), explained)
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Objective:
         """What to minimise: as asked for, or chosen."""
-        named = None if self.method == "auto" else defaults.objective(self.method)
+        named = None if self.method == "auto" else defaults.objective(self.method, explained=learner.explained)
         if named and named.oracle:
             raise BadValue(f"{named.title} is for inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):

@@ -5,41 +5,81 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from invariance.core import Environment
+from invariance.families import Family
 from invariance.objectives import METHODS
 from invariance.objectives.base import Objective
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
-CANDIDATES = ("erm", "irmv1", "irmv0", "rex")
-"""What is compared where the method is left open, ERM first."""
-FIELDS: dict[str, Any] = {"gamma": 1e3, "divide_by": "nothing", "l2": 1e-3}
+CANDIDATES: dict[str, dict[str, Any]] = {"erm": {}, "irmv1": {}, "rex": {"gamma": 100.0}}
+"""What is compared where the method is left open, ERM first, and what is changed in it.
+
+Where sites are too small to be told apart, a larger γ is what helps.
+"""
+FIELDS: dict[str, Any] = {"gamma": 100.0, "divide_by": "nothing", "l2": 1e-3}
 """Of a method that is given by name, where it has them; the papers' values are for images."""
+EXPLAINED: dict[str, Any] = {"gamma": 1.0}
+"""What changes in them where what tells environments apart is explained away first: little is left to penalise."""
+TOLD = 50
+"""Up to so many environments are told apart; it costs more the more there are."""
 WHOLE, BATCH = 8192, 4096
 """Up to so many rows every update sees all of them; of more, so many at a time."""
 UPDATES = 300
 
 
-def objective(method: str | Objective) -> Objective:
+def objective(method: str | Objective, *, explained: bool = False) -> Objective:
     """The method, with a table's defaults where it is given by name."""
     if isinstance(method, Objective):
         return method
     own = {field.name for field in dataclasses.fields(METHODS[method])}
-    return METHODS.create(method, {name: value for name, value in FIELDS.items() if name in own})
+    fields = FIELDS | EXPLAINED if explained else FIELDS
+    return METHODS.create(method, {name: value for name, value in fields.items() if name in own})
 
 
-def recipe_for(given: str | Recipe, method: Objective, environments: Sequence[Environment]) -> Recipe:
-    """The recipe itself, the one of that name as the method prefers it, or the one for tables."""
+def candidates(*, explained: bool) -> dict[str, Objective]:
+    """What is compared where the method is left open, by name, ERM first."""
+    return {
+        method: dataclasses.replace(objective(method, explained=explained), **changes)
+        for method, changes in CANDIDATES.items()
+    }
+
+
+def explains(given: str | Recipe, environments: Sequence[Environment], family: Family) -> bool:
+    """Whether what tells environments apart is explained away.
+
+    Where a recipe says so; where it is left open, for classes, in rows of numbers that count the same.
+    """
     if isinstance(given, Recipe):
-        return given
-    return _table(environments) if given == "auto" else recipe(given, method.preferences)
+        return given.explain > 0
+    x, same = environments[0].x, all(e.weight is None for e in environments)
+    here = isinstance(x, Tensor) and x.ndim == 2 and x.device.type == "cpu"
+    return given == "auto" and family.labels > 0 and len(environments) <= TOLD and same and here
 
 
-def _table(environments: Sequence[Environment]) -> Recipe:
+def recipe_for(
+    given: str | Recipe, method: Objective, environments: Sequence[Environment], *, explained: bool = False
+) -> Recipe:
+    """The recipe itself, the one of that name as the method prefers it, or the one for tables.
+
+    A method that needs no environments is trained as it is, without explaining anything away.
+    """
+    if isinstance(given, Recipe):
+        return given if method.needs_environments > 1 else dataclasses.replace(given, explain=0)
+    if given != "auto":
+        return recipe(given, method.preferences)
+    return _table(environments, explained=explained and method.needs_environments > 1)
+
+
+def _table(environments: Sequence[Environment], *, explained: bool) -> Recipe:
     """All rows at once where they are few, else batches with at least four rows of every environment."""
     rows = sum(len(e) for e in environments)
     fields: dict[str, Any] = {"lr": 0.03, "warmup": 0.25, "schedule": "decay", "epochs": UPDATES}
     if rows > WHOLE:
         batch = max(BATCH, 4 * len(environments))
         fields |= {"batch_size": batch, "epochs": math.ceil(2 * UPDATES / math.ceil(rows / batch))}
+    if explained:
+        fields["explain"] = math.ceil(fields["epochs"] / 3)
     return recipe("full-batch", changes=fields)

@@ -42,13 +42,17 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """Everything that decides a model but its data and its objective."""
+    """Everything that decides a model but its data and its objective.
+
+    ``explained`` says whether the recipe explains away what tells environments apart, for methods that need several.
+    """
 
     family: Family
     hidden: tuple[int, ...]
     features: Features | None
     recipe: Callable[[Objective, Sequence[Environment]], Recipe]
     seed: int
+    explained: bool = False
 
     def fit(
         self,

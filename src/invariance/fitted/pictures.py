@@ -140,11 +140,10 @@ def given_pictures(
 
 
 def _recipe(images: int, image_size: int, epochs: int | None) -> Recipe:
-    """Batches of images that are mirrored and shifted by up to a sixteenth."""
-    short = recipe("short", PHOTOGRAPHS)
-    each = math.ceil(images / (short.batch_size or images))
+    """Our default, with images that are mirrored and shifted by up to a sixteenth."""
+    each = math.ceil(images / (recipe("default", PHOTOGRAPHS).batch_size or images))
     changes = {"epochs": epochs or max(EPOCHS, math.ceil(UPDATES / each)), "augment": {"shift": image_size // 16}}
-    return recipe("short", PHOTOGRAPHS, changes=changes)
+    return recipe("default", PHOTOGRAPHS, changes=changes)
 
 
 def _unreadable(path: Path, reason: str, many: int = 1) -> DataError:
