@@ -17,7 +17,7 @@ from invariance.recipes.recipe import Recipe
 CANDIDATES: dict[str, dict[str, Any]] = {"erm": {}, "irmv1": {}, "rex": {"gamma": 100.0}}
 """What is compared where the method is left open, ERM first, and what is changed in it.
 
-Where sites are too small to be told apart, a larger γ is what helps.
+Where sites are too small or too alike to be told apart, a penalty alone is what helps.
 """
 FIELDS: dict[str, Any] = {"gamma": 100.0, "divide_by": "nothing", "l2": 1e-3}
 """Of a method that is given by name, where it has them; the papers' values are for images."""
@@ -64,13 +64,15 @@ def recipe_for(
 ) -> Recipe:
     """The recipe itself, the one of that name as the method prefers it, or the one for tables.
 
-    A method that needs no environments is trained as it is, without explaining anything away.
+    A method that needs no environments is trained as it is, without explaining anything away; so is one with a heavy
+    penalty where the recipe is left open.
     """
     if isinstance(given, Recipe):
         return given if method.needs_environments > 1 else dataclasses.replace(given, explain=0)
     if given != "auto":
         return recipe(given, method.preferences)
-    return _table(environments, explained=explained and method.needs_environments > 1)
+    light = getattr(method, "gamma", 0.0) <= EXPLAINED["gamma"]
+    return _table(environments, explained=explained and light and method.needs_environments > 1)
 
 
 def _table(environments: Sequence[Environment], *, explained: bool) -> Recipe:
