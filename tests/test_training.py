@@ -224,6 +224,13 @@ def test_training_neither_uses_nor_changes_the_global_random_state(environments,
     assert_same_bits(*states)
 
 
+def test_numbers_too_small_for_a_processor_are_zero_in_training(environments, smooth):
+    torch.set_flush_denormal(False)
+    assert (torch.full((8,), 1e-38) / 100).all()
+    next(train(smooth(), ERM(), environments, Recipe(epochs=1), family=Bernoulli()))
+    assert not (torch.full((8,), 1e-38) / 100).any()
+
+
 def test_every_update_and_every_seed_has_noise_of_its_own(environments, smooth):
     scales = []
     for seed in (0, 1):
