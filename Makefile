@@ -26,6 +26,7 @@ bench: .venv/report
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
 
 # One stamp an extra: `.venv/dev` is the environment with the extra `dev` installed.
