@@ -52,11 +52,11 @@ def explains(given: str | Recipe, environments: Sequence[Environment], family: F
 
     Where a recipe says so; where it is left open, for classes, in rows of numbers that count the same.
     """
-    if isinstance(given, Recipe):
-        return given.explain > 0
+    if given != "auto":
+        return (recipe(given) if isinstance(given, str) else given).explain > 0
     x, same = environments[0].x, all(e.weight is None for e in environments)
     here = isinstance(x, Tensor) and x.ndim == 2 and x.device.type == "cpu"
-    return given == "auto" and family.labels > 0 and len(environments) <= TOLD and same and here
+    return family.labels > 0 and len(environments) <= TOLD and same and here
 
 
 def recipe_for(
