@@ -1,10 +1,71 @@
-"""A real browser without a network."""
+"""The command, in this process and as it was installed; a real browser without a network."""
 
+import io
+import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from invariance.cli import main
+
+COMMAND = Path(sys.executable).with_name("invariance")
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The one line that an error is."""
+        assert self.code in {1, 2}
+        assert self.out == ""
+        assert self.err.startswith("error: ")
+        assert self.err.endswith("\n")
+        assert self.err.count("\n") == 1
+        return self.err.removeprefix("error: ").removesuffix("\n")
+
+
+@pytest.fixture(scope="session")
+def invariance() -> Callable[..., Done]:
+    """Run the command in this process."""
+
+    def run(*arguments: str | Path) -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setattr(sys, "argv", ["invariance", *map(str, arguments)])
+            with pytest.raises(SystemExit) as caught:
+                main()
+        return Done(caught.value.code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def installed() -> Callable[..., Done]:
+    """Run the command that was installed."""
+
+    def run(*arguments: str | Path) -> Done:
+        single = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, env=single)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
 
 
 class Visit:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -31,28 +30,6 @@ FAST = ["--set", "data.draws=500", "--set", "recipe.epochs=2"]
 TINY = ["--data", "two-bit", "--set", "data.samples=300", "--set", "recipe.epochs=40", "--seeds", "1", "--workers", "1"]
 
 
-class Done:
-    """What a command left behind."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self):
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> str:
-        """The one line that an error is."""
-        assert self.code != 0
-        assert "Traceback" not in self.err
-        assert self.err.startswith("error: ")
-        assert self.err.endswith("\n")
-        assert self.err.count("\n") == 1
-        return self.err.removeprefix("error: ").removesuffix("\n")
-
-
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch) -> Path:
     """An empty folder to work in, no data but the embedded, and no way to the network."""
@@ -67,26 +44,6 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
     return work
 
 
-def installed(*arguments: str | Path) -> Done:
-    """Run the installed command."""
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def invariance(monkeypatch, capsys) -> Callable[..., Done]:
-    """Run the command in this process."""
-
-    def run(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["invariance", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return Done(caught.value.code, *capsys.readouterr())
-
-    return run
-
-
 @pytest.fixture
 def run_folder(invariance) -> Path:
     """A small run that was saved."""
@@ -97,7 +54,7 @@ def run_folder(invariance) -> Path:
 # In processes of their own
 
 
-def test_compare_prints_its_documented_keys_and_nothing_else():
+def test_compare_prints_its_documented_keys_and_nothing_else(installed):
     done = installed("compare", "--methods", "erm,irmv1", "--seeds", "2", "--json", *FAST)
     assert done.err == ""
     assert [set(row) for row in done.json] == [ROW, ROW]
@@ -108,7 +65,7 @@ def test_compare_prints_its_documented_keys_and_nothing_else():
     assert [path.name for path in Path().iterdir()] == ["runs.db"]
 
 
-def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to():
+def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(installed):
     trained = installed("train", "colored-digits", "rex", "--seed", "3", "-o", "rex", "--json", *FAST)
     assert trained.err == ""
     plain = json.loads(trained.out)
@@ -132,7 +89,7 @@ def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to():
     ],
     ids=lambda value: value[0],
 )
-def test_an_error_of_the_installed_command_is_one_line(arguments, said):
+def test_an_error_of_the_installed_command_is_one_line(installed, arguments, said):
     Path("file").touch()
     done = installed(*arguments)
     assert done.code == 1

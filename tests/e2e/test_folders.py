@@ -1,12 +1,9 @@
 """Folders of images from a practitioner's desk: the commands as they are used, on a few real images."""
 
 import csv
-import io
-import json
 import os
 import shutil
-import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
 
-from invariance.cli import main
 from invariance.data.pictures import read
 from invariance.estimators.saved import load
 from invariance.pixels import Pixels
@@ -22,31 +18,6 @@ from invariance.pixels import Pixels
 CLASSES = ("dog", "house", "person")
 KNOWN, UNSEEN = ("art_painting", "cartoon", "sketch"), ("photo",)
 TINY = ("--image-size", "16", "--width", "4", "--epochs", "2")
-
-
-class Done:
-    """A command that was run in this process, and what it left behind."""
-
-    def __init__(self, *arguments: str | Path) -> None:
-        out, err = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-            patch.setattr(sys, "argv", ["invariance", *map(str, arguments)])
-            with pytest.raises(SystemExit) as caught:
-                main()
-        self.code, self.out, self.err = caught.value.code, out.getvalue(), err.getvalue()
-
-    @property
-    def json(self):
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> str:
-        """The one line that an error is."""
-        assert (self.code, self.out) == (1, "")
-        assert self.err.startswith("error: ")
-        assert self.err.count("\n") == 1
-        return self.err.removeprefix("error: ").removesuffix("\n")
 
 
 def some(folder: Path, domains: tuple[str, ...], each: int) -> Path:
@@ -70,15 +41,15 @@ def rows(path: Path) -> list[dict[str, str]]:
 class Practice:
     """Two folders of images, and the model that was fitted to one and tested on the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, invariance: Callable) -> None:
         self.train, self.test = some(folder / "photos", KNOWN, 8), some(folder / "other", UNSEEN, 5)
         self.model = folder / "model"
-        self.done = Done("fit", self.train, "--test", self.test, *TINY, "-o", self.model, "--json")
+        self.done = invariance("fit", self.train, "--test", self.test, *TINY, "-o", self.model, "--json")
 
 
 @pytest.fixture(scope="module")
-def practice(tmp_path_factory) -> Practice:
-    return Practice(tmp_path_factory.mktemp("practice"))
+def practice(tmp_path_factory, invariance) -> Practice:
+    return Practice(tmp_path_factory.mktemp("practice"), invariance)
 
 
 # Fit
@@ -107,8 +78,8 @@ def test_the_folder_holds_the_model_its_card_and_the_report(practice):
     assert 'id="leanings"' not in text
 
 
-def test_the_terminal_shows_what_there_is_and_what_was_learned(practice, tmp_path):
-    shown = Done("fit", practice.train, *TINY, "-o", tmp_path / "m", "--method", "rex", "--no-report")
+def test_the_terminal_shows_what_there_is_and_what_was_learned(invariance, practice, tmp_path):
+    shown = invariance("fit", practice.train, *TINY, "-o", tmp_path / "m", "--method", "rex", "--no-report")
     assert shown.code == 0, shown.err
     assert "photos: 72 images, 3 environments" in shown.out
     assert "dog 8, house 8, person 8" in shown.out
@@ -118,12 +89,12 @@ def test_the_terminal_shows_what_there_is_and_what_was_learned(practice, tmp_pat
 # Predict and evaluate
 
 
-def test_every_image_however_deep_is_predicted_in_the_order_of_its_name(practice, tmp_path):
+def test_every_image_however_deep_is_predicted_in_the_order_of_its_name(invariance, practice, tmp_path):
     new = tmp_path / "new"
     shutil.copytree(practice.test, new / "b" / "deep")
     shutil.copy(next((practice.test / "photo" / "dog").iterdir()), new / "a.jpg")
     (new / ".hidden").write_text("not an image")
-    done = Done("predict", practice.model, new, "-o", tmp_path / "p.csv")
+    done = invariance("predict", practice.model, new, "-o", tmp_path / "p.csv")
     assert done.out == f"16 images: {tmp_path / 'p.csv'}\n"
     found = rows(tmp_path / "p.csv")
     assert list(found[0]) == ["file", "prediction", *(f"probability_{name}" for name in CLASSES)]
@@ -133,45 +104,45 @@ def test_every_image_however_deep_is_predicted_in_the_order_of_its_name(practice
     given = [[float(row[f"probability_{name}"]) for name in CLASSES] for row in found]
     assert given == [pytest.approx(p, abs=1e-5) for p in own.tolist()]
     assert [row["prediction"] for row in found] == [CLASSES[best] for best in own.argmax(1)]
-    Done("predict", practice.model, new / "a.jpg", "-o", tmp_path / "q.csv")
+    invariance("predict", practice.model, new / "a.jpg", "-o", tmp_path / "q.csv")
     (alone,) = rows(tmp_path / "q.csv")
     assert (alone["file"], alone["prediction"]) == ("a.jpg", found[0]["prediction"])
 
 
-def test_predictions_agree_with_the_scores_of_evaluate_and_of_the_report(practice, tmp_path):
-    Done("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
+def test_predictions_agree_with_the_scores_of_evaluate_and_of_the_report(invariance, practice, tmp_path):
+    invariance("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
     right = np.mean([row["prediction"] == row["file"].split("/")[1] for row in rows(tmp_path / "p.csv")])
-    found = Done("evaluate", practice.model, practice.test, "--json").json
+    found = invariance("evaluate", practice.model, practice.test, "--json").json
     assert found["by_environment"] == {"photo": pytest.approx(100 * right)}
     assert (found["unseen"], found["images"]) == (["photo"], {"photo": 15})
     (site,) = practice.done.json["assessment"]["model"]["test"]
     assert site["right"] == pytest.approx(right)
-    assert "new" in Done("evaluate", practice.model, practice.test).out
+    assert "new" in invariance("evaluate", practice.model, practice.test).out
 
 
 # Files that hold no image
 
 
-def test_broken_files_are_named_and_refused_or_left_out(practice, tmp_path):
+def test_broken_files_are_named_and_refused_or_left_out(invariance, practice, tmp_path):
     folder = tmp_path / "photos"
     shutil.copytree(practice.train, folder)
     (folder / "sketch" / "dog" / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
-    refused = Done("fit", folder, *TINY, "-o", tmp_path / "m").error
+    refused = invariance("fit", folder, *TINY, "-o", tmp_path / "m").error
     assert refused.startswith(f"{folder / 'sketch/dog/torn.png'} holds no image that can be read")
     assert refused.endswith("--broken skip")
     assert not (tmp_path / "m").exists()
-    done = Done(
+    done = invariance(
         "fit", folder, *TINY, "-o", tmp_path / "m", "--broken", "skip", "--method", "erm", "--no-report", "--json"
     )
     assert done.json["images"] == 72
     assert done.json["notes"] == ["left out, since no image can be read there: sketch/dog/torn.png"]
-    assert Done("predict", practice.model, folder, "-o", tmp_path / "p.csv").error == refused
+    assert invariance("predict", practice.model, folder, "-o", tmp_path / "p.csv").error == refused
     assert not (tmp_path / "p.csv").exists()
-    assert Done("predict", tmp_path / "m", folder, "-o", tmp_path / "p.csv").code == 0  # as it was trained
-    done = Done("predict", practice.model, folder, "-o", tmp_path / "p.csv", "--broken", "skip", "--json")
+    assert invariance("predict", tmp_path / "m", folder, "-o", tmp_path / "p.csv").code == 0  # as it was trained
+    done = invariance("predict", practice.model, folder, "-o", tmp_path / "p.csv", "--broken", "skip", "--json")
     assert done.json["images"] == len(rows(tmp_path / "p.csv")) == 72
     assert "torn.png" in done.json["notes"][0]
-    assert Done("evaluate", practice.model, folder, "--broken", "skip", "--json").json["images"] == dict.fromkeys(
+    assert invariance("evaluate", practice.model, folder, "--broken", "skip", "--json").json["images"] == dict.fromkeys(
         KNOWN, 24
     )
 
@@ -180,7 +151,7 @@ def test_broken_files_are_named_and_refused_or_left_out(practice, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def desk(practice, tmp_path_factory) -> Path:
+def desk(invariance, practice, tmp_path_factory) -> Path:
     """A folder with images, a table, and a model of each."""
     place = tmp_path_factory.mktemp("desk")
     (place / "photos").symlink_to(practice.train)
@@ -190,7 +161,9 @@ def desk(practice, tmp_path_factory) -> Path:
     (place / "none").mkdir()
     lines = [f"{i % 7},{'ab'[i % 2]},{'yes' if i % 7 > 3 else 'no'}" for i in range(60)]
     (place / "table.csv").write_text("\n".join(["crp,site,sick", *lines]))
-    fitted = Done("fit", place / "table.csv", "--label", "sick", "--method", "erm", "--no-report", "-o", place / "rows")
+    fitted = invariance(
+        "fit", place / "table.csv", "--label", "sick", "--method", "erm", "--no-report", "-o", place / "rows"
+    )
     assert fitted.code == 0, fitted.err
     return place
 
@@ -221,25 +194,25 @@ def desk(practice, tmp_path_factory) -> Path:
         ("evaluate saved", "saved holds a model of data of your own"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(desk, monkeypatch, arguments, said):
+def test_a_mistake_is_answered_in_one_line(invariance, desk, monkeypatch, arguments, said):
     monkeypatch.chdir(desk)
-    assert Done(*arguments.split()).error.startswith(said)
+    assert invariance(*arguments.split()).error.startswith(said)
 
 
-def test_one_domain_is_erm_and_another_method_is_refused(practice, tmp_path):
-    done = Done("fit", practice.test, *TINY, "-o", tmp_path / "m", "--no-report")
+def test_one_domain_is_erm_and_another_method_is_refused(invariance, practice, tmp_path):
+    done = invariance("fit", practice.test, *TINY, "-o", tmp_path / "m", "--no-report")
     assert done.code == 0, done.err
     assert "Method: ERM." in done.out
-    refused = Done("fit", practice.test, *TINY, "-o", tmp_path / "n", "--method", "rex").error
+    refused = invariance("fit", practice.test, *TINY, "-o", tmp_path / "n", "--method", "rex").error
     assert refused.startswith("rex needs images of several environments")
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors"])
-def test_a_folder_that_was_changed_is_refused(practice, tmp_path, name):
+def test_a_folder_that_was_changed_is_refused(invariance, practice, tmp_path, name):
     shutil.copytree(practice.model, tmp_path / "model")
     content = bytearray((tmp_path / "model" / name).read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "model" / name).write_bytes(content)
-    assert Done("predict", tmp_path / "model", practice.test, "-o", tmp_path / "p.csv").error.startswith(
+    assert invariance("predict", tmp_path / "model", practice.test, "-o", tmp_path / "p.csv").error.startswith(
         str(tmp_path / "model")
     )

@@ -2,14 +2,11 @@
 
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from invariance.cli import main
 from invariance.data import DATA
 from invariance.errors import BadValue
 from invariance.experiments.run import execute, load_benchmark
@@ -35,19 +32,6 @@ def complaint(data: str) -> str:
     place = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere")
     missing = [name for name in FOLDERS[data] if not (place / name).is_dir()]
     return f"set INVARIANCE_DATA to a folder that holds {' and '.join(missing)}/" if missing else ""
-
-
-@pytest.fixture
-def invariance(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
-    """Run the command in this process: exit code, output, messages."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["invariance", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return (caught.value.code, *capsys.readouterr())
-
-    return run
 
 
 def spec(data: str, method: str) -> Spec:

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
 
-from invariance.cli import main
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
@@ -66,14 +65,6 @@ PLUGIN = '''
 '''
 
 
-class Done(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch) -> None:
     """An empty folder to work in."""
@@ -83,17 +74,9 @@ def elsewhere(tmp_path, monkeypatch) -> None:
 
 
 @pytest.fixture
-def report(monkeypatch, capsys) -> Callable[..., Done]:
+def report(invariance) -> Callable:
     """Run ``invariance report`` in this process."""
-
-    def run(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["invariance", "report", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return Done(caught.value.code, *capsys.readouterr())
-
-    return run
+    return partial(invariance, "report")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """Tables from a practitioner's desk: the commands as they are used, from the file to the report in a browser."""
 
 import csv
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,7 +16,6 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 import pyarrow as pa
 from pyarrow import parquet
 
-from invariance.cli import main
 from invariance.tables import source as sources
 
 COMMAND = Path(sys.executable).with_name("invariance")
@@ -50,52 +47,10 @@ def write(path: Path, sites: dict[str, float | None], rows: int, seed: int) -> P
     return path
 
 
-class Done:
-    """What a command left behind."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self):
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-    @property
-    def error(self) -> str:
-        """The one line that an error is."""
-        assert self.code == 1
-        assert self.out == ""
-        assert self.err.startswith("error: ")
-        assert self.err.count("\n") == 1
-        return self.err.removeprefix("error: ").removesuffix("\n")
-
-
-def installed(*arguments: str | Path) -> Done:
-    """Run the installed command."""
-    single = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, env=single)
-    return Done(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def invariance(monkeypatch, capsys) -> Callable[..., Done]:
-    """Run the command in this process."""
-
-    def run(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["invariance", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        return Done(caught.value.code, *capsys.readouterr())
-
-    return run
-
-
 class Practice:
     """A folder with tables, and the model that was fitted to them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, installed: Callable) -> None:
         self.train = write(folder / "train.csv", KNOWN, 400, 0)
         self.test = write(folder / "test.csv", UNSEEN, 400, 1)
         self.model = folder / "model"
@@ -110,8 +65,8 @@ class Practice:
 
 
 @pytest.fixture(scope="module")
-def practice(tmp_path_factory) -> Practice:
-    return Practice(tmp_path_factory.mktemp("practice"))
+def practice(tmp_path_factory, installed) -> Practice:
+    return Practice(tmp_path_factory.mktemp("practice"), installed)
 
 
 def table(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
