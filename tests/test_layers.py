@@ -19,7 +19,7 @@ LAYERS = [
     {"core", "recipes"},
     {"models", "homogeneity"},
     {"data", "objectives", "evaluation"},
-    {"explaining", "vitals", "landscape"},
+    {"explaining", "vitals", "landscape", "profiles"},
     {"training", "selection"},
     {"estimators", "experiments"},
     {"studies", "fitted", "assessment"},

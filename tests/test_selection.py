@@ -42,10 +42,10 @@ def compared(*chances: float, collapsed: int = -1) -> History:
     ("run", "step"),
     [
         (compared(0.9, 0.3, 0.2), 30),
-        (compared(0.9, 0.05, 0.01), 20),
-        (compared(0.0, 0.9, 0.049, 0.0), 20),
+        (compared(0.9, 0.001, 0.0002), 20),
+        (compared(0.0, 0.9, 0.0009, 0.0), 20),
         (compared(0.2, 0.9, 1.0, collapsed=2), 20),
-        (compared(0.0, 0.01, 0.04), 30),
+        (compared(0.0, 0.0001, 0.0004), 30),
         (compared(0.0, 0.0, 1.0, collapsed=2), 30),
     ],
 )

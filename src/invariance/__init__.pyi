@@ -62,6 +62,8 @@ from .objectives.irmv1 import IRMv1 as IRMv1
 from .objectives.rex import REx as REx
 from .objectives.sparse_irm import SparseIRM as SparseIRM
 from .pixels import Pixels as Pixels
+from .profiles import Profile as Profile
+from .profiles import profile as profile
 from .recipes.augment import Augment as Augment
 from .recipes.gradient import SAM as SAM
 from .recipes.gradient import Plain as Plain

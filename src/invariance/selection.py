@@ -31,8 +31,11 @@ class Checkpoint:
 
 
 History = Sequence[Checkpoint]
-LEVEL = 0.05
-"""Environments are told apart where chance alone would do as much less often than this."""
+LEVEL = 0.001
+"""Environments are told apart where chance alone would do as much less often than this.
+
+As often as this, too, a run is sent back from an invariant model to an earlier one.
+"""
 
 
 class Rule(NamedTuple):

@@ -103,12 +103,19 @@ def test_an_image_of_another_shape_or_type_is_broken():
     assert broken == {0: "uint8 of shape (3, 2, 2), not (1, 2, 2)", 1: "float32 of shape (1, 2, 2), not (1, 2, 2)"}
 
 
-@pytest.mark.parametrize("name", ["images.npy", "broken.json"])
-def test_a_cache_that_lost_its_end_is_made_anew(name):
+@pytest.mark.parametrize(
+    ("name", "rest"),
+    [
+        ("images.npy", lambda content: content[:-1]),
+        ("broken.json", lambda content: content[:-1]),
+        ("broken.json", lambda _: b"[]"),
+    ],
+)
+def test_a_damaged_cache_is_made_anew(name, rest):
     make = Maker()
     images = cached([1, 2], SHAPE, make, title="some", key="k").images
     path = images.filename.with_name(name)
-    path.write_bytes(path.read_bytes()[:-1])
+    path.write_bytes(rest(path.read_bytes()))
     assert cached([1, 2], SHAPE, make, title="some", key="k").images[:, 0, 0, 0].tolist() == [1, 2]
     assert len(make.made) == 4
 

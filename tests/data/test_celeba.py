@@ -135,7 +135,7 @@ def test_a_part_of_the_data_set_says_so_and_works_with_what_is_there(root):
 def test_fewer_images_can_be_asked_for(root):
     benchmark = CelebA(**SMALL, images=300).load(0)
     assert len({row for look in benchmark.mechanism.inputs for row in look.rows.tolist()}) <= 60
-    with pytest.raises(DataError, match="8 faces of blond or black hair: too few"):
+    with pytest.raises(DataError, match=r"data\.images=8 leaves 8 faces of blond or black hair: too few"):
         faces(root, 8)
 
 
@@ -145,7 +145,7 @@ def test_other_tables_are_refused_in_one_line(root, tmp_path, monkeypatch):
     with pytest.raises(DataError, match="cannot be read as CelebA's table of attributes"):
         CelebA(**SMALL).load(0)
     (place / ATTRIBUTES).unlink()
-    with pytest.raises(DataError, match="cannot be read as CelebA's table of attributes"):
+    with pytest.raises(DataError, match=f"there is no {place / ATTRIBUTES}.* get it from https://mmlab"):
         CelebA(**SMALL).load(0)
     assert CelebA().state().here == "missing"
     shutil.rmtree(place)
@@ -165,6 +165,22 @@ def test_a_broken_face_is_left_out_of_every_group(root, tmp_path, monkeypatch):
         CelebA(**SMALL).load(0)
     benchmark: Benchmark = CelebA(**SMALL, broken="skip").load(0)
     assert not any((e.x.rows == 0).any() for e in benchmark.train)
+
+
+def test_a_group_without_a_readable_test_face_is_refused(root, tmp_path, monkeypatch):
+    found = faces(place := rewritten(root, tmp_path, monkeypatch), None).faces
+    for row in found.pools(2, set())[1, 1]:
+        (path := place / found.files.names[row]).unlink()
+        path.write_bytes(b"no image")
+    with pytest.raises(DataError, match="too few to train, validate and test"):
+        CelebA(**SMALL, broken="skip").load(0)
+
+
+def test_a_name_that_is_no_number_needs_a_partition(root, tmp_path, monkeypatch):
+    rewritten(root, tmp_path, monkeypatch, names={f"{i:06d}.jpg": f"face{i}.jpg" for i in range(1, 400)})
+    with pytest.raises(DataError, match=f"not named by numbers .* put {PARTITION} there"):
+        CelebA(**SMALL).load(0)
+    assert CelebA().state().here == "missing"
 
 
 def test_hair_cannot_be_taken_out(root):

@@ -199,11 +199,30 @@ def test_the_fingerprint_follows_the_files(given_folder, tmp_path, monkeypatch):
 def test_it_is_said_how_many_photographs_are_here(given_folder, tmp_path, monkeypatch):
     given_folder("cifar-10-batches-bin")
     state = CIFARMNIST().state()
-    assert state.here == "partial"
-    assert "12000 of 60000 images" in state.about
+    assert state.here == "complete"
+    assert "12000 of 12000 images of airplane and bird" in state.about
+    assert CIFARMNIST(classes=("automobile", "truck")).state().here == "partial"
     for name in ("INVARIANCE_DATA", "INVARIANCE_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
-    assert CIFARMNIST().state() is None
+    nowhere = CIFARMNIST().state()
+    assert nowhere.here == "missing"
+    assert "https://www.cs.toronto.edu" in nowhere.about
     (tmp_path / "cifar-10-batches-bin").mkdir()
     assert CIFARMNIST().state().here == "missing"
     assert CIFARMNIST().fingerprint() == "missing"
+
+
+@pytest.mark.usefixtures("published")
+def test_a_few_records_are_too_few_and_half_a_record_is_none(given_folder, tmp_path, monkeypatch):
+    folder = given_folder("cifar-10-batches-bin")
+    (tmp_path / "mnist").symlink_to(folder.parent / "mnist")
+    (copy := tmp_path / "cifar-10-batches-bin").mkdir()
+    for name in ("data_batch_1.bin", "test_batch.bin"):
+        (copy / name).write_bytes((folder / name).read_bytes()[: 3073 * 6])
+    monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="CIFAR-MNIST has too few images here for 2 training environments"):
+        CIFARMNIST().load(seed=0)
+    (copy / "test_batch.bin").write_bytes(bytes(4000))
+    state = CIFARMNIST().state()
+    assert state.here == "missing"
+    assert state.about.startswith(f"{copy / 'test_batch.bin'} has 4000 bytes")

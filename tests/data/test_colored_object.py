@@ -223,16 +223,28 @@ def test_a_broken_image_is_named_or_left_out(given_folder, tmp_path, monkeypatch
     whole = ColoredObject(image_size=16).load(seed=0)
     first = copy / "train2017" / objects(copy / "annotations/instances_train2017.json", ("bus",), 10_000)[0].file
     first.chmod(0o644)
-    first.write_bytes(first.read_bytes()[:500])
+    content = first.read_bytes()
+    first.write_bytes(content[:500])
     with pytest.raises(DataError, match=first.name):
         ColoredObject(image_size=16).load(seed=0)
     fewer = ColoredObject(image_size=16, broken="skip").load(seed=0)
+    first.write_bytes(content)
+    ColoredObject(image_size=16).load(seed=0)
+    first.write_bytes(bytes(len(content)))  # as large as before
+    with pytest.raises(DataError, match=first.name):
+        ColoredObject(image_size=16).load(seed=0)
     assert len(set.union(*parts(whole))) - len(set.union(*parts(fewer))) == 1
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"folder": "imagenet"}, {"colours": [[0, 0, 0]]}, {"colours": [[0, 0, 300], [0, 0, 0]]}, {"min_area": -1}],
+    [
+        {"folder": "imagenet"},
+        {"colours": [[0, 0, 0]]},
+        {"colours": [[0, 0, 300], [0, 0, 0]]},
+        {"min_area": -1},
+        {"super_classes": [["dog"], ["cow", "dog"]]},
+    ],
 )
 def test_what_is_no_construction_is_refused(fields):
     with pytest.raises(BadValue, match=next(iter(fields))):

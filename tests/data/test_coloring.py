@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from invariance.core import Benchmark, Environment
+from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
 from invariance.errors import BadValue
 
@@ -176,9 +177,7 @@ def test_other_label_noise_is_drawn(assert_share):
         assert_share(environment.y.bool() != t, 0.05)
 
 
-def test_one_beta_twice_is_refused_when_it_is_trained_on():
-    from invariance.core import Batch
-
-    benchmark = ColoredDigits(betas=(0.1, 0.1), draws=50).load(seed=0)
-    with pytest.raises(BadValue, match="different names"):
-        Batch.of(benchmark.train, benchmark.family)
+@pytest.mark.parametrize("data", ["colored-digits", "two-bit", "celeba", "cifar-mnist"])
+def test_one_beta_twice_is_refused(data):
+    with pytest.raises(BadValue, match="name each once"):
+        DATA.create(data, {"betas": (0.1, 0.1)})

@@ -1,5 +1,6 @@
 """Trees domain/class/image: the real PACS and VLCS at a small size, and trees with something wrong in them."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -142,10 +143,21 @@ def test_the_fingerprint_changes_with_the_files_and_not_with_their_place(own, tm
 
 
 def test_a_changed_file_is_read_again(own):
-    data = Folder(path=str(own), image_size=4, unseen="night", test=0, validation=0)
+    data = Folder(path=str(own), image_size=4)
     for light in (255, 7):
         Image.new("RGB", (12, 12), (light, light, light)).save(own / "day/cat/0.png")
-        assert light in loaded(data.load(0).train[0].x)
+        benchmark = data.load(0)
+        assert any(light in loaded(e.x) for e in (*benchmark.train, *benchmark.validation, *benchmark.test))
+
+
+def test_two_trees_that_differ_in_pixels_alone_are_not_taken_for_one_another(tmp_path):
+    for light in (7, 255):
+        for place in ("day/cat", "day/dog"):
+            (folder := tmp_path / str(light) / place).mkdir(parents=True)
+            for i in range(5):
+                Image.new("L", (4, 4), light).save(path := folder / f"{i}.bmp")
+                os.utime(path, (0, 0))
+        assert (loaded(Folder(path=str(tmp_path / str(light)), image_size=4).load(0).train[0].x) == light).all()
 
 
 @pytest.fixture
@@ -170,6 +182,7 @@ def test_files_without_an_image_are_counted_and_refused(own):
     with pytest.raises(DataError, match=r"5 of 45 images of Folder cannot be read, the first is .*cut.jpg") as error:
         Folder(path=str(own), image_size=4).load(0)
     assert "\n" not in str(error.value)
+    assert "damaged.png" in str(error.value)
     assert "set data.broken=skip" in str(error.value)
 
 
@@ -182,14 +195,60 @@ def test_or_they_are_named_and_left_out_if_so_asked(own, wrong, caplog):
     assert not [name for name in used if Path(name).name in wrong]
 
 
+def test_links_that_lead_nowhere_and_folders_among_images_are_broken_too(own, caplog):
+    (own / "day/cat/loop.png").symlink_to("loop.png")
+    (own / "day/cat/gone.png").symlink_to("nowhere.png")
+    (own / "day/cat/deeper").mkdir()
+    with pytest.raises(DataError, match=r"3 of 43 .*they are .*deeper, .*gone\.png, .*loop\.png; put them right"):
+        Folder(path=str(own), image_size=4).load(0)
+    Folder(path=str(own), image_size=4, broken="skip").load(0)
+    assert "left out" in caplog.text
+
+
+def test_a_domain_that_cannot_be_entered_or_has_no_proper_name_is_refused_by_name(own):
+    (own / "dusk").symlink_to("dusk")
+    with pytest.raises(DataError, match=r"cannot read .*/dusk: Too many levels"):
+        Folder(path=str(own)).load(0)
+    (own / "dusk").unlink()
+    (own / os.fsdecode(b"caf\xe9")).mkdir()
+    with pytest.raises(DataError, match=r"a folder 'caf\\udce9', whose name is not UTF-8; rename it"):
+        Folder(path=str(own)).load(0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"test": 0.04}, "day has 20 images, too few to keep the share data.test=0.04 of them"),
+        ({"test": 0}, "raise data.test"),
+        ({"test": 1}, r"data.test=1 and data.validation=0.1 leave no image of day to train on; lower them"),
+        ({"test": 0.6, "validation": 0.6}, "leave no image of day to train on"),
+        ({"images": 4, "unseen": "night"}, "day has 4 images, too few"),
+    ],
+)
+def test_shares_that_leave_a_domain_out_of_training_or_test_are_refused(own, fields, message):
+    with pytest.raises(DataError, match=message):
+        Folder(path=str(own), image_size=4, **fields).load(0)
+
+
+def test_a_domain_or_class_of_which_nothing_is_left_is_refused(own):
+    for path in own.glob("*/dog/*"):
+        path.write_bytes(b"")
+    data = Folder(path=str(own), image_size=4, broken="skip")
+    with pytest.raises(DataError, match="trains on one class alone, cat"):
+        data.load(0)
+    for path in own.glob("night/cat/*"):
+        path.write_bytes(b"")
+    with pytest.raises(DataError, match="no image of night can be read"):
+        data.load(0)
+
+
 def test_every_kind_of_image_becomes_three_colours_of_its_middle(tmp_path):
-    (tmp_path / "here/one").mkdir(parents=True)
     wide = Image.new("RGB", (30, 10), "black")
     wide.paste((200, 100, 50), (10, 0, 20, 10))
-    for name, mode in (("rgb.png", "RGB"), ("alpha.png", "RGBA"), ("palette.gif", "P"), ("grey.bmp", "L")):
-        wide.convert(mode).save(tmp_path / "here/one" / name)
-    benchmark = Folder(path=str(tmp_path), image_size=4, test=0, validation=0).load(0)
-    alpha, grey, palette, rgb = loaded(benchmark.train[0].x[benchmark.train[0].x.rows.argsort()])
+    kinds = {"alpha.png": "RGBA", "grey.bmp": "L", "palette.gif": "P", "rgb.png": "RGB"}
+    for name, mode in kinds.items():
+        wide.convert(mode).save(tmp_path / name)
+    alpha, grey, palette, rgb = (torch.tensor(read(tmp_path / name, 4)) for name in kinds)
     assert rgb[:, 2, 2].tolist() == alpha[:, 2, 2].tolist() == [200, 100, 50]
     assert (palette[:, 2, 2].int() - rgb[:, 2, 2].int()).abs().max() < 30
     assert grey[:, 2, 2].unique().numel() == 1
@@ -211,6 +270,13 @@ def test_sixteen_bits_a_pixel_keep_their_contrast(tmp_path):
     assert read(path, 2)[1].tolist() == [[0, 64], [128, 255]]
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_numbers_of_no_known_range_are_no_image(tmp_path, kind):
+    Image.fromarray(np.ones((2, 2), kind)).save(path := tmp_path / "raw.tif")
+    with pytest.raises(DataError, match="8 or 16 bits"):
+        read(path, 2)
+
+
 @pytest.mark.parametrize(
     ("path", "error", "message"),
     [
@@ -221,7 +287,7 @@ def test_sixteen_bits_a_pixel_keep_their_contrast(tmp_path):
 )
 def test_a_path_without_a_tree_is_refused_in_one_line(tmp_path, monkeypatch, path, error, message):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty/day/cat").mkdir(parents=True)
+    (tmp_path / "empty/day/cat/deeper").mkdir(parents=True)
     with pytest.raises(error, match=message):
         Folder(path=path).load(0)
     assert Folder(path=path).state().here == "missing"

@@ -106,6 +106,11 @@ def test_a_random_mask_comes_back_from_its_runs():
         assert np.array_equal(mask({"size": [37, 53], "counts": counts}, 37, 53), covered)
 
 
+def test_a_line_among_polygons_covers_nothing():
+    square = [1, 1, 3, 1, 3, 3, 1, 3]
+    assert np.array_equal(mask([square, [0, 0, 4, 4]], 4, 4), mask([square], 4, 4))
+
+
 @pytest.mark.parametrize(
     ("segmentation", "message"),
     [

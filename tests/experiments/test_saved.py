@@ -14,6 +14,7 @@ from invariance.experiments.saved import load, save
 from invariance.experiments.spec import Spec
 from invariance.folders import MANIFEST, WEIGHTS, claim
 from invariance.models.mlp import MLP
+from invariance.models.resnet import ResNet
 from invariance.objectives import METHODS
 
 VARIANTS = {name: {} for name in METHODS.classes} | {
@@ -57,6 +58,21 @@ def test_a_loaded_model_gives_the_same_bits(tmp_path, variant, average):
         f = outputs(executed.model, x)
         assert f.unique().numel() > 1
         assert torch.equal(outputs(model, x), f)
+    assert evaluate(model, benchmark) == run.history[-1].test
+
+
+def test_a_model_that_started_from_a_file_opens_without_it(tmp_path):
+    fresh = ResNet(width=1).build((2, 8, 8), 1)
+    weights = fresh.features.state_dict() | {"fc.weight": fresh.head.weight, "fc.bias": fresh.head.bias}
+    torch.save(weights, file := tmp_path / "weights.pth")
+    changes = {"data": {"draws": 20}, "model": {"name": "resnet", "width": 1, "weights": str(file)}}
+    changes |= {"recipe": {"epochs": 1}, "evaluation": {"checkpoints": 1}}
+    executed = execute(Spec.of("colored-digits", "erm", "short", changes=changes))
+    save(executed, tmp_path / "run")
+    file.unlink()
+    run, model, benchmark = load(tmp_path / "run")
+    assert run == executed.run
+    assert run.spec.key == executed.run.spec.key
     assert evaluate(model, benchmark) == run.history[-1].test
 
 

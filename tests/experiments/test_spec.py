@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
 from invariance.data.colored_mnist import ColoredMNIST
-from invariance.errors import BadValue, InvarianceError, UnknownName
+from invariance.errors import BadValue, DataError, InvarianceError, UnknownName
 from invariance.experiments.spec import SECTIONS, Evaluation, Spec, parse_changes
 from invariance.models import MODELS
 from invariance.models.linear import Linear
@@ -246,7 +246,7 @@ def leaves(plain: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
     elif isinstance(plain, int):
         yield path, plain + 1 if name != "images" else plain - 1
     elif isinstance(plain, float):
-        yield path, 0.9 * plain or 0.5
+        yield path, 0.97 * plain or 0.5
 
 
 def changed(plain: Any, path: tuple[str | int, ...], value: Any) -> Any:
@@ -314,6 +314,28 @@ def test_other_data_behind_the_same_fields_change_the_key(monkeypatch):
     assert key() != before
     monkeypatch.undo()
     assert key() == before
+
+
+def test_other_weights_to_start_from_change_the_key_and_a_finished_run_needs_none(tmp_path):
+    def spec() -> Spec:
+        return Spec.of("two-bit", "erm", "short", 3, {"model": {"name": "resnet", "weights": str(path)}})
+
+    (path := tmp_path / "weights.pth").write_bytes(b"one")
+    first = spec()
+    assert first.key == spec().key
+    path.write_bytes(b"other")
+    assert spec().key != first.key
+    assert spec().trial.key != first.trial.key
+    path.unlink()
+    again = Spec.from_json(json.loads(json.dumps(first.to_json())))
+    assert again == first
+    assert (again.key, again.trial.key) == (first.key, first.trial.key)
+    with pytest.raises(DataError, match="there is no file"):
+        spec()
+
+
+def test_a_run_that_starts_from_no_file_says_nothing_of_one():
+    assert "start" not in Spec.of("two-bit", "erm", "short", changes={"model": {"name": "resnet"}}).to_json()
 
 
 def test_seeds_and_held_out_environments_share_a_trial():

@@ -1,13 +1,14 @@
 """ResNet-18: its names, its weights from files."""
 
 import pickle
+from random import Random
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from invariance.errors import BadValue, DataError
-from invariance.models.resnet import ResNet
+from invariance.models.resnet import ResNet, read
 
 SMALL = ResNet(width=8)
 
@@ -84,6 +85,36 @@ def test_weights_of_another_architecture_are_refused_in_one_line(tmp_path, archi
         ResNet(**{"width": 8, "weights": str(path), **architecture}).build(shape, 5)
 
 
+@pytest.mark.parametrize(
+    ("norm", "more", "message"),
+    [
+        ("batch", {"layer1.2.conv1.weight": torch.ones(8, 8, 3, 3)}, r"layer1\.2\.conv1\.weight; give .* a ResNet-18$"),
+        ("group", {}, r"running_\w+; set model\.norm=batch$"),
+        ("batch", {"bn1.weight": torch.full((8,), torch.nan)}, r"bn1\.weight holds numbers that are not finite"),
+        ("batch", {"bn1.weight": torch.full((8,), 1e300, dtype=torch.double)}, r"bn1\.weight .* not finite"),
+    ],
+    ids=["a ResNet-34", "batch statistics", "NaN", "infinite in single precision"],
+)
+def test_weights_that_would_load_in_part_or_spoil_a_run_are_refused(tmp_path, norm, more, message):
+    save_file(published() | more, path := tmp_path / "weights.safetensors")
+    with pytest.raises(DataError, match=message):
+        ResNet(width=8, norm=norm, weights=str(path)).build((3, 16, 16), 5)
+
+
+def test_a_last_layer_of_another_make_is_no_reason_to_refuse_the_rest(tmp_path):
+    save_file(published() | {"fc.1.weight": torch.ones(2)}, path := tmp_path / "weights.safetensors")
+    assert ResNet(width=8, weights=str(path)).build((3, 16, 16), 5)
+
+
+def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    torch.save(published(), tmp_path / "x.pth")
+    model = ResNet(width=8, weights="~/x.pth").build((3, 16, 16), 5)
+    assert torch.equal(model.head.weight, published()["fc.weight"])
+    with pytest.raises(DataError, match="there is no file ~nobody-here"):
+        ResNet(width=8, weights="~nobody-here/x.pth").build((3, 16, 16), 5)
+
+
 class Evil:
     def __reduce__(self):
         return (exec, ("raise SystemExit('a weights file was executed')",))
@@ -93,15 +124,30 @@ def test_a_file_that_is_not_weights_is_refused_and_nothing_in_it_is_run(tmp_path
     (tmp_path / "evil.pth").write_bytes(pickle.dumps(Evil(), protocol=2))
     (tmp_path / "text.safetensors").write_text("weights")
     torch.save([1, 2, 3], tmp_path / "list.pth")
+    torch.save({1: torch.ones(2)}, tmp_path / "numbers.pth")
+    (tmp_path / "empty.pth").touch()
+    (tmp_path / "text.pth").write_text("hello world, this is text")
     for name, message in (
-        ("evil.pth", "holds no weights that can be read"),
+        ("evil.pth", "holds more than tensors and is not opened; save the state dict alone"),
+        ("empty.pth", "holds no weights that can be read"),
+        ("text.pth", "holds no weights that can be read"),
         ("text.safetensors", "holds no weights that can be read"),
         ("list.pth", "holds no named tensors"),
+        ("numbers.pth", "holds no named tensors"),
         ("none.pth", "there is no file"),
     ):
         with pytest.raises(DataError, match=message) as error:
             ResNet(width=8, weights=str(tmp_path / name)).build((3, 16, 16), 5)
         assert "\n" not in str(error.value)
+        assert "weights_only" not in str(error.value)
+
+
+def test_any_bytes_that_are_no_weights_are_refused(tmp_path):
+    random = Random(0)
+    for _ in range(150):
+        (path := tmp_path / "bytes.pth").write_bytes(random.randbytes(random.randrange(300)))
+        with pytest.raises(DataError, match=" holds "):
+            read(path)
 
 
 def test_the_seed_decides_the_weights_and_the_global_generator_nothing():

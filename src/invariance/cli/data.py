@@ -7,7 +7,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from invariance.cli import listing
-from invariance.cli.options import Json, out, print_json, progress, writable
+from invariance.cli.options import Json, errors, out, print_json, progress, say_partial, writable
 
 app = typer.Typer(no_args_is_help=True, help="Data sets and their files: list, check, fetch, show.")
 app.command("list")(listing.data)
@@ -59,11 +59,25 @@ def fetch(names: Names = None, as_json: Json = False) -> None:
             for file in DATA[name].files:
                 task = bar.add_task(file.name, total=None)
                 places[file.name] = str(locate(file) or download(file, Meter(bar, task)))
+    for name in names or ():
+        _by_hand(name)
     if as_json:
         print_json(places)
     else:
         for file_name, place in places.items():
             out().print(f"{file_name}: {place}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _by_hand(name: str) -> None:
+    """Say where to get what cannot be fetched."""
+    from invariance.data import DATA
+
+    state = DATA.create(name).state()
+    if state and state.here != "complete" and not DATA[name].files:
+        source = f"; it is offered at {DATA[name].source}" if DATA[name].source else ""
+        errors().print(
+            f"{name} cannot be fetched: {state.about}{source}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 @app.command()
@@ -80,20 +94,27 @@ def show(
     """Write a picture of samples of every training environment and of some test environments."""
     from invariance.core import generator
     from invariance.data import DATA
+    from invariance.errors import BadValue
     from invariance.experiments.spec import parse_changes
     from invariance.report.samples import contact_sheet
 
     path = output or Path(f"{name}.png")
     writable(path, ".png", ".jpg", ".pdf")
-    benchmark = DATA.create(name, parse_changes(changes or []).get("data")).load(seed)
-    shown = [*benchmark.train, *benchmark.test]
+    fields = parse_changes(changes or [])
+    if other := fields.keys() - {"data"}:
+        raise BadValue(f"only data are shown; {min(other)} has no part in it: --set data.FIELD=VALUE")
+    data = DATA.create(name, fields.get("data"))
+    say_partial(data)
+    benchmark = data.load(seed)
+    test = list(benchmark.test)
     if benchmark.mechanism:
-        shown += [benchmark.mechanism.environment(beta, generator(seed, "show", beta)) for beta in (0.5, 0.9)]
-    contact_sheet(shown).save(path)
+        test += [benchmark.mechanism.environment(beta, generator(seed, "show", beta)) for beta in (0.5, 0.9)]
+    contact_sheet({"train": benchmark.train, "test": test}).save(path)
+    shown = [e.name for e in (*benchmark.train, *test)]
     if as_json:
-        print_json({"picture": str(path), "environments": [e.name for e in shown]})
+        print_json({"picture": str(path), "environments": shown})
     else:
-        out().print(f"{', '.join(e.name for e in shown)}: {path}", highlight=False)
+        out().print(f"{', '.join(shown)}: {path}", highlight=False)
 
 
 class Meter:

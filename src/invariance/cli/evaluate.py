@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from invariance.fitted.model import Fitted
 
 MOST = 30
-"""Environments of one's own data that are listed."""
+"""Environments that are listed one by one."""
 
 
 def evaluate(
@@ -171,6 +171,11 @@ def show(run: "Run", scores: "Scores") -> None:
         span = f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})" if interval else ""
         table.add_row(name, f"{100 * value:.1f} %{span}")
     names = list(scores.by_environment)
-    line = sparkline([100 * value for value in scores.by_environment.values()])
-    table.add_row(f"{names[0]} … {names[-1]}", line)
+    if scores.agree is None and len(names) <= MOST:
+        trained = run.history[-1].train.by_environment if run.history else scores.by_environment
+        for name, value in scores.by_environment.items():
+            table.add_row(name if name in trained else f"{name} (not trained on)", f"{100 * value:.1f} %")
+    else:
+        line = sparkline([100 * value for value in scores.by_environment.values()])
+        table.add_row(f"{names[0]} … {names[-1]}", line)
     out().print(table)

@@ -61,8 +61,11 @@ def fit(
     Roles of columns are guessed, shown, and yours to change. Folders of images need nothing said: the first level are
     the sites, the second the classes. The output then holds the model, its card and report.html.
     """
+    from invariance.errors import DataError
     from invariance.folders import claim
 
+    if not data.exists():
+        raise DataError(f"there is no file {data}; give a table, or a folder of images")
     claim(output, overwrite=overwrite)
     if data.is_dir():
         columns = {"numeric": numeric, "categorical": categorical, "ignore": ignore}

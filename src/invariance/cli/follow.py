@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from invariance.cli.options import errors
+from invariance.cli.options import errors, say_partial
 
 if TYPE_CHECKING:
     from invariance.experiments.engine import Event
@@ -36,6 +36,8 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     if len(missing) < len(specs):
         errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
     missing = _with_data(missing)
+    for data in {repr(spec.data): spec.data for spec in missing}.values():
+        say_partial(data)
     many = min(workers or cores(), len(missing))
     try:
         with Follow(missing, many) as follow:

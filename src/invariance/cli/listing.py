@@ -25,7 +25,10 @@ def methods(as_json: Json = False) -> None:
                 "citation": cls.citation,
                 "differs": list(cls.differs),
                 "fields": defaults(cls),
-                "preferences": cls.preferences,
+                "preferences": {
+                    recipe: {**cls.profiles.get(recipe, {}), **cls.preferences.get(recipe, {})}
+                    for recipe in (*cls.profiles, *(name for name in cls.preferences if name not in cls.profiles))
+                },
             }
             for name, cls in METHODS.classes.items()
         ],
@@ -96,9 +99,12 @@ def _show(entries: list[dict[str, Any]], as_json: bool) -> None:
 
 def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said of an entry, line by line, with its style."""
-    for key in ("about", "formula", "citation", "licence", "source"):
+    for key in ("about", "formula"):
         if entry.get(key):
-            yield entry[key], "dim" if key == "citation" else ""
+            yield entry[key], ""
+    for key in ("citation", "licence", "source"):
+        if entry.get(key):
+            yield f"{key}: {entry[key]}", "dim"
     for number, difference in enumerate(entry.get("differs", []), 1):
         yield f"differs {number}. {difference}", "dim"
     for recipe, changed in entry.get("preferences", {}).items():

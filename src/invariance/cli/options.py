@@ -2,18 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from invariance.data.base import DataSet
 
 Changes = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="SECTION.FIELD=VALUE",
-        help="Change a field of data, model, objective or recipe, e.g. objective.gamma=1e4. May be repeated.",
+        help="Change a field of data, model, objective or recipe, e.g. recipe.epochs=20. May be repeated.",
     ),
 ]
 RecipeName = Annotated[
@@ -50,6 +53,12 @@ def progress() -> Progress:
 def print_json(value: Any) -> None:
     """Print plain data."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say_partial(data: "DataSet") -> None:
+    """Where only a part of a data set is here, what follows is about that part: say so."""
+    if (state := data.state()) and state.here == "partial":
+        errors().print(f"Note: a part of {data.title}: {state.about}", highlight=False, markup=False, soft_wrap=True)
 
 
 def writable(picture: Path, *kinds: str) -> None:

@@ -20,7 +20,7 @@ def predict(
     broken: Broken = None,
     as_json: Json = False,
 ) -> None:
-    """Predict every row of a table, in its order: the columns prediction and probability_<class>.
+    """Predict every row of a table, in its order: the columns prediction and probability_CLASS.
 
     Images are predicted in the order of their names, however deep their folder is, with their file in the first column.
     Samples are read and written some at a time, so there may be more of them than fit into memory.

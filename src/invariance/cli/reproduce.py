@@ -35,8 +35,8 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
     from invariance.errors import BadValue
-    from invariance.selection import rule
     from invariance.studies import STUDIES
+    from invariance.studies.results import possible
 
     if list_them:
         _list(store, workers, as_json)
@@ -45,7 +45,7 @@ def reproduce(
         raise BadValue("say what to reproduce, e.g. table-4, or 'all'; see: invariance reproduce --list")
     studies = [cls() for cls in (STUDIES.classes.values() if "all" in names else [STUDIES[name] for name in names])]
     _scale(scale)
-    rule(selection)
+    possible(selection)
     made = _make(studies, scale, seeds, only or [], store, workers, selection)
     if as_json:
         print_json([_plain(artefact) for artefact in made])
@@ -70,10 +70,22 @@ def _make(
     from invariance.studies.base import SCALES
     from invariance.studies.results import results, specs
 
+    _known(studies, scale, only)
     wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds, only)]
     carry_out(wanted, store, workers)
     with Store(store) as kept:
         return [artefact for study in studies for artefact in study.show(results(study, scale, kept, selection))]
+
+
+def _known(studies: "list[Study]", scale: str, only: list[str]) -> None:
+    """Refuse to keep only what these studies do not have."""
+    from invariance.errors import UnknownName
+
+    arms = [arm for study in studies for arm in study.arms(scale)]
+    there = {name.lower() for arm in arms for name in (arm.method, arm.data, arm.setting)}
+    for name in only:
+        if name.lower() not in there:
+            raise UnknownName.of("method, data set or setting of these studies", name, there)
 
 
 def _scale(name: str) -> None:
@@ -127,16 +139,14 @@ def _table(entries: list[dict[str, Any]], path: "Path", workers: int) -> None:
 
     from invariance.studies.base import SCALES
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("name", no_wrap=True)
-    for scale in SCALES:
-        table.add_column(scale, justify="right", no_wrap=True)
-    table.add_column("what")
+    titles, work = Table.grid(padding=(0, 2, 0, 1)), Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("", *SCALES):
+        work.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for entry in entries:
-        cells = [_cell(work) for work in entry["scales"].values()]
-        table.add_row(entry["name"], *cells, entry["title"].partition(": ")[2] or entry["title"])
+        titles.add_row(entry["name"], entry["title"].partition(": ")[2] or entry["title"])
+        work.add_row(entry["name"], *map(_cell, entry["scales"].values()))
     console = out()
-    console.print(table)
+    console.print(titles, work)
     console.print(f"Runs in {path} of those needed, and the time for the rest with {workers} workers.", highlight=False)
     for scale, how in SCALES.items():
         console.print(f"{scale}: {how.about}; {how.seeds} seed{'s' if how.seeds > 1 else ''}", highlight=False)

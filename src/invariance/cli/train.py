@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.options import Changes, Json, RecipeName, out, print_json, progress
+from invariance.cli.options import Changes, Json, RecipeName, out, print_json, progress, say_partial
 
 
 def train(
@@ -32,6 +32,7 @@ def train(
     spec = Spec.of(data, method, recipe, seed, parse_changes(changes or []))
     folder = output or Path("runs") / f"{spec.data_name}-{spec.method}-{seed}"
     claim(folder, overwrite=overwrite)
+    say_partial(spec.data)
     torch.set_num_threads(1)
     with progress() as bar:
         task = bar.add_task(f"{spec.objective.title} on {spec.data.title}", total=None)

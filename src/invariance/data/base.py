@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from invariance.core import Benchmark
@@ -54,7 +54,15 @@ recipe, since penalties alone do not hold a ResNet in a few epochs."""
 
 Scales = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Changed fields by section of a run, and under ``recipes`` other recipes, by the name of a study's scale."""
-Betas = Annotated[tuple[Share, ...], Field(min_length=1)]
+
+
+def _different(betas: tuple[float, ...]) -> tuple[float, ...]:
+    if len({f"{beta:g}" for beta in betas}) < len(betas):
+        raise ValueError("every β makes an environment of its own; name each once")
+    return betas
+
+
+Betas = Annotated[tuple[Share, ...], Field(min_length=1), AfterValidator(_different)]
 
 
 @dataclass(frozen=True, config=STRICT)

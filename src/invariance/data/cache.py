@@ -78,10 +78,11 @@ def cached(
         first, reason = next(iter(found.broken.items()))
         count = f"{len(found.broken)} of {len(items)} images of {title} cannot be read"
         said = f"{count}, the first is {items[first]} ({reason})"
+        names = ", ".join(str(items[i]) for i in list(found.broken)[:NAMED]) + ", …" * (len(found.broken) > NAMED)
         if broken == "refuse":
-            raise DataError(f"{said}; put it right, or set data.broken=skip")
-        names = ", ".join(str(items[i]) for i in list(found.broken)[:NAMED])
-        logging.getLogger(__name__).warning("%s; left out: %s%s", said, names, ", …" * (len(found.broken) > NAMED))
+            them = f"they are {names}; put them" if len(found.broken) > 1 else "put it"
+            raise DataError(f"{said}; {them} right, or set data.broken=skip")
+        logging.getLogger(__name__).warning("%s; left out: %s", said, names)
     return found
 
 
@@ -90,9 +91,9 @@ def _opened(place: Path) -> Cached | None:
     try:
         images = np.load(place / IMAGES, mmap_mode="r")
         broken = json.loads((place / REPORT).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError, EOFError):  # not there, or a disk lost the end of it
+        return Cached(images, {int(item): reason for item, reason in broken.items()})
+    except (FileNotFoundError, ValueError, EOFError, AttributeError):  # not there, or a disk lost some of it
         return None
-    return Cached(images, {int(item): reason for item, reason in broken.items()})
 
 
 def _built(place: Path, items: Sequence[T], shape: tuple[int, ...], make: Callable[[T], Picture], title: str) -> Cached:

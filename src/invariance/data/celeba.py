@@ -51,6 +51,10 @@ class Faces(NamedTuple):
         groups = product((0, 1), repeat=2)
         return {(t, s): (own & (self.smiling == t) & (self.blond == s)).nonzero().flatten() for t, s in groups}
 
+    def suffice(self, left_out: set[int]) -> bool:
+        """Whether there is a face of every group for every purpose."""
+        return all(len(rows) for part in range(3) for rows in self.pools(part, left_out).values())
+
 
 @final
 @dataclass(frozen=True, config=STRICT)
@@ -124,6 +128,8 @@ class CelebA(DataSet):
             raise BadValue("hair cannot be taken out of a photograph; an oracle cannot be had on CelebA")
         found = faces(folder("celeba"), self.images).faces
         images, broken = pictures(found.files, self.image_size, title=self.title, broken=self.broken)
+        if not found.suffice(set(broken)):
+            raise _too_few("without those that cannot be read there are", len(images) - len(broken))
         pixels = Pixels.of(images)
         train, validation, test = (found.pools(part, set(broken)) for part in range(3))
         held = self._mechanism(pixels, validation)
@@ -180,19 +186,27 @@ class Found(NamedTuple):
 def faces(root: Path, images: int | None, lister: Lister = listed) -> Found:
     """The faces there are, at most ``images`` of them."""
     files = lister(root, [IMAGES])
-    table = _attributes(root / ATTRIBUTES, digest([root / ATTRIBUTES]) if (root / ATTRIBUTES).is_file() else "")
+    if not (path := root / ATTRIBUTES).is_file():
+        raise DataError(f"there is no {path}, which says who smiles; get it from {CelebA.source}")
+    table = _attributes(path, digest([path]))
     rows = [i for i, name in enumerate(files.names) if _stem(name) in table]
     step = max(1.0, len(rows) / images) if images else 1.0
     kept = files.take(rows[int(i * step)] for i in range(int(len(rows) / step)))
     bits = torch.tensor([table[_stem(name)] for name in kept.names]).view(-1, 2)
     found = Faces(kept, bits[:, 0], bits[:, 1], _official(root, kept))
-    if all(len(rows) for part in range(3) for rows in found.pools(part, set()).values()):
+    if found.suffice(set()):
         return Found(found, True)
     place = torch.arange(len(kept)) / max(1, len(kept))
     own = found._replace(part=torch.bucketize(place, torch.tensor(OWN), right=True))
-    if not all(len(rows) for part in range(3) for rows in own.pools(part, set()).values()):
-        raise DataError(f"{root} holds {len(kept)} faces of blond or black hair: too few to train, validate and test")
+    if not own.suffice(set()):
+        raise _too_few(f"{root} holds" if len(kept) == len(rows) else f"data.images={images} leaves", len(kept))
     return Found(own, False)
+
+
+def _too_few(there: str, count: int) -> DataError:
+    return DataError(
+        f"{there} {count} faces of blond or black hair: too few to train, validate and test; more are wanted"
+    )
 
 
 def _stem(name: str) -> str:
@@ -221,5 +235,8 @@ def _official(root: Path, files: Files) -> Tensor:
             return torch.tensor([given[_stem(name)] for name in files.names], dtype=torch.long)
         except (OSError, ValueError, KeyError) as error:
             raise DataError(f"{path} cannot be read as CelebA's partition ({error})") from None
-    numbers = torch.tensor([int(_stem(name)) for name in files.names], dtype=torch.long)
-    return (numbers > LAST_TRAINING).long() + (numbers > LAST_VALIDATION).long()
+    try:
+        numbers = [int(_stem(name)) for name in files.names]
+    except ValueError as error:
+        raise DataError(f"images of {root} are not named by numbers ({error}); put {PARTITION} there") from None
+    return torch.tensor([(n > LAST_TRAINING) + (n > LAST_VALIDATION) for n in numbers], dtype=torch.long)

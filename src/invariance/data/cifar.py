@@ -16,7 +16,8 @@ from invariance.errors import DataError
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SHAPE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32
-ALL = 60_000
+EACH = 6000
+"""Images of a class."""
 FOLDER = "cifar-10-batches-bin"
 ARCHIVE = File(
     "cifar-10-binary.tar.gz",

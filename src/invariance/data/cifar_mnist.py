@@ -12,10 +12,10 @@ from torch.nn.functional import pad
 
 from invariance.core import Mechanism, generator
 from invariance.data.base import QUICK, Scales, Size, State
-from invariance.data.cifar import ALL, ARCHIVE, NAMES, RECORD, batches, located, read
+from invariance.data.cifar import ARCHIVE, EACH, FOLDER, NAMES, batches, located, read
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.digest import digest
-from invariance.data.files import File
+from invariance.data.files import File, folders
 from invariance.data.idx import TRAINING
 from invariance.data.idx import read as read_idx
 from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
@@ -89,16 +89,20 @@ class CIFARMNIST(TwoLooks):
     def size(self) -> Size:
         return Size(self.images - self.images // VALIDATION, (3, 64, 32))
 
-    def state(self) -> State | None:
+    def state(self) -> State:
         try:
             found = located()
+            if found is None:
+                places = " or ".join(map(str, folders()))
+                how = f"it is fetched when the data are first loaded, or unpack {ARCHIVE.urls[0]} there"
+                return State("missing", f"there is no folder {FOLDER} in {places}; {how}")
+            classes = read([*found.train, *found.test]).classes
         except DataError as error:
             return State("missing", str(error))
-        if found is None:  # it is fetched when it is needed, as MNIST's files are
-            return None
-        here = sum(path.stat().st_size for part in found for path in part) // RECORD
-        about = f"{found.train[0].parent}: {here} of {ALL} images"
-        return State("complete" if here >= ALL else "partial", about)
+        here = sum(int((classes == NAMES.index(name)).sum()) for name in self.classes)
+        wanted = EACH * len(self.classes)
+        about = f"{found.train[0].parent}: {here} of {wanted} images of {' and '.join(self.classes)}"
+        return State("complete" if here >= wanted else "partial", about)
 
     def fingerprint(self) -> str:
         try:

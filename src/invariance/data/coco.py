@@ -114,6 +114,12 @@ def fingerprint(annotations: Path, folder: Path, names: tuple[str, ...], min_are
     return hashlib.blake2b(decided.encode(), digest_size=16).hexdigest()
 
 
+def changed(folder: Path, found: Sequence[Object]) -> list[int | None]:
+    """When the image of every object last changed, if it is there."""
+    files = [folder / item.file for item in found]
+    return [path.stat().st_mtime_ns if path.is_file() else None for path in files]
+
+
 def remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float) -> str:
     """The fingerprint, computed once while no annotation changes and no file comes or goes."""
     kept = _name(annotations, names, min_area), folder.stat().st_mtime_ns

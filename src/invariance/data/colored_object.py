@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, NamedTuple, final
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 from invariance.core import Mechanism, generator
 from invariance.data.base import QUICK, Scales, Size, State
 from invariance.data.cache import Broken, cached
-from invariance.data.coco import Object, fingerprint, objects, pasted, remembered
+from invariance.data.coco import Object, changed, fingerprint, objects, pasted, remembered
 from invariance.data.files import folder
 from invariance.data.pictures import listed
 from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
@@ -27,6 +27,12 @@ Light = Annotated[int, Field(ge=0, le=255)]
 Colour = tuple[Light, Light, Light]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 Numbers = dict[str, tuple[int, int]]
+
+
+def _apart(sides: tuple[Names, Names]) -> tuple[Names, Names]:
+    if both := sorted(set(sides[0]) & set(sides[1])):
+        raise ValueError(f"{both[0]} is on both sides; a class belongs to one")
+    return sides
 
 
 class Source(NamedTuple):
@@ -89,6 +95,8 @@ class ColoredObject(TwoLooks):
     dogs and horses each, of which three test, with all their images. ``super_classes``, ``min_area`` and ``repeats``
     are the folder's own where none are given. Every image trains ``repeats`` times, with noise and a background of its
     own each time, so that the labels of a small folder cannot be learned by heart: once in COCO, four times in ETH-80.
+    Images are dealt out to the training environments after they were repeated: these share images, in COCO those of
+    the smaller super-class.
 
     Differs from Lin et al.'s data: an image is used for one class alone; objects are cut out before they are resized,
     so that nothing around them shines through; and labels are as noisy in the test as in training, so that 1 − α is the
@@ -114,7 +122,7 @@ class ColoredObject(TwoLooks):
 
     alpha: Share = 0.05
     folder: Literal["coco", "eth80-coco"] = "coco"
-    super_classes: tuple[Names, Names] | None = None
+    super_classes: Annotated[tuple[Names, Names], AfterValidator(_apart)] | None = None
     min_area: NonNegative | None = None
     colours: tuple[Colour, Colour] = ((96, 96, 96), (0, 96, 0))
     image_size: PositiveInt = 32
@@ -145,12 +153,13 @@ class ColoredObject(TwoLooks):
         annotations, photographs = self._places()
         found = objects(annotations, *self._wanted())
         backgrounds = (*self.colours, BLACK)
+        files = f"{fingerprint(annotations, photographs, *self._wanted())} {changed(photographs, found)}"
         images, broken = cached(
             found,
             (len(backgrounds), 3, self.image_size, self.image_size),
             partial(pasted, folder=photographs, backgrounds=backgrounds, pixels=self.image_size),
             title=self.folder,
-            key=f"{fingerprint(annotations, photographs, *self._wanted())} {backgrounds}",
+            key=f"{photographs.resolve()} {files} {backgrounds}",
             broken=self.broken,
         )
         off, on, blank = (Pixels.of(images[:, look]) for look in range(len(backgrounds)))

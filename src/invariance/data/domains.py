@@ -4,6 +4,7 @@ import os
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
+from stat import S_ISDIR
 from typing import ClassVar, NamedTuple, Self
 
 import torch
@@ -34,7 +35,7 @@ class Tree(NamedTuple):
 def images_of(root: Path, images: int | None = None, lister: Lister = listed) -> Files:
     """The files of the tree below ``root``; at most ``images`` of each domain, evenly from all it has."""
     files = lister(root, [f"{domain}/{label}" for domain in _folders(root) for label in _folders(root / domain)])
-    if not len(files):
+    if all((root / name).is_dir() for name in files.names):
         raise DataError(f"{root} holds no images; folders domain/class/ with images in them are wanted")
     if images is None:
         return files
@@ -59,9 +60,14 @@ def tree(files: Files) -> Tree:
 
 def _folders(path: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in os.scandir(path) if entry.is_dir() and not entry.name.startswith("."))
+        seen = [entry for entry in os.scandir(path) if not entry.name.startswith(".")]
+        names = sorted(entry.name for entry in seen if S_ISDIR(entry.stat().st_mode))
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+    for name in names:
+        if name != name.encode(errors="ignore").decode():
+            raise DataError(f"{path} has a folder {name!a}, whose name is not UTF-8; rename it")
+    return names
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -130,25 +136,42 @@ class Domains(DataSet):
             raise UnknownName.of(f"domain of {self.title}", self.unseen, found.domains)
         images, broken = pictures(found.files, self.image_size, title=self.title, broken=self.broken)
         pixels = Pixels.of(images)
+        whole = torch.ones(len(images), dtype=torch.bool)
+        whole[list(broken)] = False
         parts: dict[str, list[Environment]] = {"train": [], "validation": [], "test": []}
         for number, name in enumerate(found.domains):
-            own = (found.domain == number).index_fill(0, torch.tensor(list(broken), dtype=torch.long), False)
-            for part, rows in self._split(own.nonzero().flatten(), found.label, name, seed).items():
+            own = (whole & (found.domain == number)).nonzero().flatten()
+            for part, rows in self._split(own, found.label, name, seed).items():
                 if len(rows):
                     parts[part].append(Environment(name, pixels[rows], found.label[rows]))
         train, validation, test = (tuple(environments) for environments in parts.values())
         if not train:
             raise DataError(f"{self.title} has no images to train on; it needs a domain besides {self.unseen}")
+        if len(kinds := torch.cat([e.y for e in train]).unique()) < 2:
+            only = found.classes[int(kinds)]
+            raise DataError(f"{self.title} trains on one class alone, {only}; folders domain/class/ of two are wanted")
         return Benchmark(Categorical(len(found.classes)), train, validation, test)
 
     def _split(self, rows: Tensor, label: Tensor, name: str, seed: int) -> dict[str, Tensor]:
         """Rows of a domain by what they are for."""
+        if not len(rows):
+            raise DataError(f"no image of {name} can be read; put them right, or take its folder away")
         order = rows[torch.randperm(len(rows), generator=generator(seed, "split", name))]
         testing = evenly(label[order], self.test)
+        if not testing.any():
+            raise DataError(
+                f"{name} has {len(rows)} images, too few to keep the share data.test={self.test:g} of them for "
+                "testing; raise data.test, or give more images"
+            )
         if name == self.unseen:
             return {"test": order[testing]}
         rest = order[~testing]
         validating = evenly(label[rest], self.validation / max(1 - self.test, 1e-9))
+        if validating.all():
+            raise DataError(
+                f"data.test={self.test:g} and data.validation={self.validation:g} leave no image of {name} to train "
+                "on; lower them"
+            )
         return {"train": rest[~validating], "validation": rest[validating], "test": order[testing]}
 
 

@@ -19,7 +19,7 @@ def mask(segmentation: Any, height: int, width: int) -> Mask:
     """
     if isinstance(segmentation, list):
         covered = np.zeros((height, width), dtype=np.bool_)
-        for points in segmentation:
+        for points in [points for points in segmentation if len(points) >= 6] or segmentation:  # a line covers nothing
             covered |= _inside(points, height, width)
         return covered
     try:

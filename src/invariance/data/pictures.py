@@ -2,16 +2,21 @@
 
 import hashlib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
+from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from invariance.data.cache import Broken, Cached, Picture, cached
 from invariance.errors import DataError
+
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # what is too large is an error still
+LISTED = (S_IFREG, S_IFDIR, S_IFLNK)
 
 
 @dataclass(frozen=True)
@@ -38,17 +43,26 @@ class Files:
 
 
 def listed(root: Path, folders: Sequence[str]) -> Files:
-    """Every file in some folders below ``root``, sorted; hidden ones do not count."""
+    """Every file in some folders below ``root``, sorted; hidden ones do not count.
+
+    Folders among them and links that lead nowhere are listed too: they cannot be read, which must not go unnoticed.
+    """
     found = []
     try:
         for folder in folders:
             for entry in os.scandir(root / folder):
-                if not entry.name.startswith(".") and entry.is_file():
-                    stat = entry.stat()
+                if not entry.name.startswith(".") and S_IFMT((stat := _stat(entry)).st_mode) in LISTED:
                     found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_mtime_ns))
     except OSError as error:
         raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
     return Files(root, *_columns(sorted(found)))
+
+
+def _stat(entry: "os.DirEntry[str]") -> os.stat_result:
+    try:
+        return entry.stat()
+    except OSError:  # a link that leads nowhere
+        return entry.stat(follow_symlinks=False)
 
 
 def remembered(root: Path, folders: Sequence[str]) -> Files:
@@ -75,7 +89,7 @@ def _columns(rows: list[tuple[str, int, int]]) -> tuple[tuple[str, ...], tuple[i
 def pictures(files: Files, image_size: int, *, title: str, broken: Broken | None = "refuse") -> Cached:
     """The images in files, from their cache."""
     paths = [files.root / name for name in files.names]
-    key = f"{files.fingerprint} {files.changed}"
+    key = f"{files.root.resolve()} {files.fingerprint} {files.changed}"
     shape = (3, image_size, image_size)
     return cached(paths, shape, partial(read, image_size=image_size), title=title, key=key, broken=broken)
 
@@ -85,6 +99,8 @@ def read(path: Path, image_size: int) -> Picture:
     with Image.open(path) as image:
         image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
         upright = ImageOps.exif_transpose(image)
+        if upright.mode == "F" or (upright.mode == "I" and image.format == "TIFF"):
+            raise DataError("its numbers have no known range; save it with 8 or 16 bits a pixel")
         if upright.mode.startswith("I"):  # 16 bits a pixel, of which Pillow would keep those below 256
             upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
         side = min(upright.size)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from invariance.core import BETAS, Benchmark, Environment, Mechanism, generator
 from invariance.data.base import RESNET, Betas, DataSet
+from invariance.errors import DataError
 from invariance.families import Bernoulli
 from invariance.recipes.presets import Preferences
 from invariance.values import STRICT, Share
@@ -22,7 +23,10 @@ learned labels by heart, and there is little left to penalise.
 
 
 class Parts(NamedTuple):
-    """What makes the environments: disjoint images for each that trains, for all that validate, and for the test."""
+    """What makes the environments: images for each that trains, for all that validate, and for the test.
+
+    No image has two of these purposes; training environments may share some, as Colored-Object's do.
+    """
 
     train: list[Mechanism]
     validation: Mechanism
@@ -43,6 +47,11 @@ class TwoLooks(DataSet):
 
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:
         train, validation, test = self.parts(seed, oracle)
+        if not all(len(made) for made in (*train, validation, test)):
+            raise DataError(
+                f"{self.title} has too few images here for {len(train)} training environments, validation and test; "
+                "give more, or fewer data.betas"
+            )
         return Benchmark(
             Bernoulli(),
             self._drawn("train", train, seed),

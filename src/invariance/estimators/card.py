@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from invariance.estimators.base import KEPT, Invariant
+from invariance.estimators.network import Standard
 from invariance.manifest import manifest
+from invariance.models.base import Architecture
 from invariance.objectives import METHODS
 
 CARD = "README.md"
@@ -17,17 +19,21 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
     classes = getattr(estimator, "classes_", None)
     choice, counts = estimator.choice_, estimator.counts_
     unit = "images" if len(estimator.input_shape_) > 1 else "rows"
+    standard = next(part for part in estimator.module_.modules() if isinstance(part, Standard))
+    own = estimator.features is not None and not isinstance(estimator.features, Architecture)
     known: dict[str, Any] = {
         "title": type(estimator).__name__,
         "licence": licence,
         "method": METHODS.name(estimator.objective_),
         "chosen": choice.reason if choice else "by the user",
         "selection": estimator.selection,
+        "features": type(estimator.features).__name__ if own else None,
         "data": {
             "fingerprint": estimator.fingerprint_,
             "rows": sum(counts),
             "columns": int(estimator.n_features_in_),
             "input": list(estimator.input_shape_),
+            "bytes": unit == "images" and not standard.get_buffer("mean").any(),
             "classes": None if classes is None else [str(name) for name in classes],
             "environments": len(counts),
         },
@@ -62,10 +68,14 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", "## Scores", "", f"Score: {what}, on {card['scored_on']}.")
     yield from ("Left out: the same of a model that was trained without the environment.", "")
     yield from _scores(card)
-    yield from ("", "## Load", "", "```python", "import invariance", "", 'model = invariance.load("this folder")')
-    yield from (f"model.predict({'invariance.Pixels.of(X)' if size else 'X'})", "```")
+    features = f", features={card['features']}(...)" if card["features"] else ""
+    yield from ("", "## Load", "", "```python", "import invariance", "")
+    yield from (f'model = invariance.load("this folder"{features})',)
+    yield from (f"model.predict({'invariance.Pixels.of(X)' if data['bytes'] else 'X'})", "```")
+    if features:
+        yield from ("", f"The layers of {card['features']} are not saved, their weights are: make it as it was.")
     if size:
-        yield from ("", f"X are bytes, {data['input']} for each image.")
+        yield from ("", f"X are {'bytes' if data['bytes'] else 'numbers'}, {data['input']} for each image.")
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:

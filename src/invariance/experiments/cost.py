@@ -6,6 +6,7 @@ from functools import cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from invariance.data.base import DataSet, Size
 from invariance.experiments.spec import Spec
 from invariance.models.base import Architecture
 from invariance.recipes.gradient import SAM
@@ -20,11 +21,16 @@ MEASURED = 50_000
 
 def seconds(spec: Spec) -> float:
     """About how long a run takes on one thread of this machine."""
-    size = spec.data.size()
+    size = _size(spec.data)
     passes = 6 if isinstance(spec.recipe.gradient, SAM) else 3  # backward costs two; SAM does everything twice
     samples = passes * size.samples * spec.recipe.epochs + MEASURED * spec.evaluation.checkpoints
     samples += spec.evaluation.landscape**2 * 4000
     return LOADING + samples * _forward(spec.model, size.shape) / (EFFICIENCY * _speed())
+
+
+@cache
+def _size(data: DataSet) -> Size:
+    return data.size()
 
 
 @cache

@@ -1,6 +1,7 @@
 """A run and its trained model on disk."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from invariance.experiments.run import Executed, Run, fresh_model, load_benchmar
 from invariance.folders import MANIFEST, WEIGHTS, reading, write
 from invariance.manifest import manifest
 from invariance.models.base import Model
+from invariance.models.resnet import ResNet
 
 
 def save(executed: Executed, folder: Path) -> None:
@@ -31,10 +33,12 @@ def load(folder: Path) -> tuple[Run, Model, Benchmark]:
     with reading(folder, "run", "'invariance train'"):
         content: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         run = Run.from_json(content["run"])
+        spec = run.spec
+        if isinstance(spec.model, ResNet):
+            spec = replace(spec, model=replace(spec.model, weights=None))  # all of them are in the folder
         weights = load_file(folder / WEIGHTS)
-        benchmark = load_benchmark(run.spec)
-        model = run.spec.objective.prepare(
-            fresh_model(run.spec, benchmark), len(benchmark.train), generator(run.spec.seed, "objective")
-        )
+        benchmark = load_benchmark(spec)
+        fresh = fresh_model(spec, benchmark)
+        model = spec.objective.prepare(fresh, len(benchmark.train), generator(spec.seed, "objective"))
         model.load_state_dict(weights)
     return run, model.eval(), benchmark

@@ -12,12 +12,15 @@ from pydantic.dataclasses import dataclass as validated
 
 from invariance.data import DATA
 from invariance.data.base import DataSet
+from invariance.data.digest import digest
 from invariance.errors import BadValue, UnknownName
 from invariance.models import MODELS
 from invariance.models.base import Architecture
+from invariance.models.resnet import ResNet, located
 from invariance.objectives import METHODS
 from invariance.objectives.base import Objective
-from invariance.recipes.presets import parts, recipe
+from invariance.profiles import profile
+from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 from invariance.values import STRICT
 
@@ -42,7 +45,11 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Spec:
-    """A run, before it is run. ``hold_out`` names a training environment to select on instead of training on it."""
+    """A run, before it is run.
+
+    ``hold_out`` names a training environment to select on instead of training on it. ``start`` is a hash of the file
+    whose weights the model starts from, if there is one; it stays with the run when the file changes or goes.
+    """
 
     data: DataSet
     model: Architecture
@@ -52,6 +59,7 @@ class Spec:
     seed: int = 0
     hold_out: str | None = None
     evaluation: Evaluation = field(default_factory=Evaluation)
+    start: str = ""
 
     @classmethod
     def of(
@@ -67,14 +75,12 @@ class Spec:
         if unknown := changes.keys() - set(SECTIONS):
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
-        profiles = METHODS[method].profiles
-        profile = {name: value for part in parts(recipe_name) for name, value in profiles.get(part, {}).items()}
-        objective = METHODS.create(method, {**profile, **changes.get("objective", {})})
+        objective, how = profile(method, recipe_name, data_set.preferences, changes=changes)
         model_changes = changes.get("model", {})
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})
-        how = recipe(recipe_name, objective.preferences, data_set.preferences, changes=changes.get("recipe"))
-        return cls(data_set, model, objective, how, recipe_name, seed, None, _evaluation(changes.get("evaluation", {})))
+        evaluation = _evaluation(changes.get("evaluation", {}))
+        return cls(data_set, model, objective, how, recipe_name, seed, None, evaluation, _start(model))
 
     @property
     def data_name(self) -> str:
@@ -117,6 +123,7 @@ class Spec:
             "seed": self.seed,
             "hold_out": self.hold_out,
             "evaluation": TypeAdapter(Evaluation).dump_python(self.evaluation, mode="json"),
+            **({"start": self.start} if self.start else {}),
         }
 
     @classmethod
@@ -126,7 +133,7 @@ class Spec:
         for name in plain.keys() - set(known):
             raise UnknownName.of("field of a run", name, known)
         for name in known:
-            if name not in plain:
+            if name not in plain and name != "start":
                 raise BadValue(f"a run needs the field {name!r}; got {', '.join(plain)}")
         how = {k: v for k, v in plain["recipe"].items() if k != "name"}
         return cls(
@@ -138,7 +145,13 @@ class Spec:
             plain["seed"],
             plain["hold_out"],
             _evaluation(plain["evaluation"]),
+            plain.get("start", ""),
         )
+
+
+def _start(model: Architecture) -> str:
+    """A hash of the file whose weights a model starts from, or nothing."""
+    return digest([located(model.weights)]) if isinstance(model, ResNet) and model.weights else ""
 
 
 def _evaluation(values: Mapping[str, Any]) -> Evaluation:

@@ -1,5 +1,8 @@
 """ResNet-18, with torchvision's names for its parts."""
 
+import os
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, final
 
@@ -17,6 +20,7 @@ Norm = Literal["batch", "group"]
 Stem = Literal["imagenet", "small"]
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet's three colours, which published weights expect."""
+COUNT = ".num_batches_tracked"
 
 
 def norm(kind: Norm, channels: int) -> nn.Module:
@@ -107,8 +111,18 @@ class ResNet(Architecture):
         model = Model(features, linear(8 * self.width, outputs, generator))
         model.slice, model.keep = 64, 512
         if self.weights:
-            load(model, Path(self.weights))
+            load(model, located(self.weights))
         return model
+
+
+def located(weights: str) -> Path:
+    """The file of some weights."""
+    path = Path(weights)
+    with suppress(RuntimeError):  # ~ of nobody here
+        path = path.expanduser()
+    if not os.access(path, os.R_OK) or not path.is_file():
+        raise DataError(f"there is no file {path} to read weights from; give one with --set model.weights=FILE")
+    return path
 
 
 def load(model: Model, path: Path) -> None:
@@ -116,34 +130,46 @@ def load(model: Model, path: Path) -> None:
     found = read(path)
     own = {**model.features.state_dict(), **{f"fc.{k}": v for k, v in model.head.state_dict().items()}}
     fits = {k: v for k, v in found.items() if k in own and v.shape == own[k].shape}
-    needed = [k for k in own if not k.startswith("fc.") and not k.endswith("num_batches_tracked")]
-    if missing := [k for k in needed if k not in fits]:
-        first = missing[0]
-        got = f"has shape {tuple(found[first].shape)}" if first in found else "is not there"
-        raise DataError(
-            f"{path} does not fit this ResNet: {first} {got}, {tuple(own[first].shape)} is wanted; "
-            "ImageNet's weights need stem=imagenet, norm=batch, width=64 and three channels"
-        )
+    check(path, found, own)
+    if broken := [k for k, v in fits.items() if not v.to(own[k].dtype).isfinite().all()]:
+        raise DataError(f"{path} cannot be used: {broken[0]} holds numbers that are not finite; give another file")
     model.features.load_state_dict({k: fits.get(k, v) for k, v in own.items() if not k.startswith("fc.")})
     if "fc.weight" in fits and "fc.bias" in fits:
         model.head.load_state_dict({"weight": fits["fc.weight"], "bias": fits["fc.bias"]})
 
 
+def check(path: Path, found: dict[str, Tensor], own: dict[str, Tensor]) -> None:
+    """Refuse weights of another network: all but the last layer and counts of batches must be there, and no more."""
+    got, wanted = (
+        {k: tuple(v.shape) for k, v in tensors.items() if not k.startswith("fc.") and not k.endswith(COUNT)}
+        for tensors in (found, own)
+    )
+    if wrong := [k for k in wanted if got.get(k) != wanted[k]]:
+        first = wrong[0]
+        what = f"has shape {got[first]}" if first in got else "is not there"
+        raise DataError(
+            f"{path} does not fit this ResNet-18: {first} {what}, {wanted[first]} is wanted; "
+            "ImageNet's weights need stem=imagenet, norm=batch, width=64 and three channels"
+        )
+    if beyond := [k for k in got if k not in wanted]:
+        statistics = all(k.endswith((".running_mean", ".running_var")) for k in beyond)
+        advice = "set model.norm=batch" if statistics else "give the weights of a ResNet-18"
+        raise DataError(f"{path} does not fit this ResNet-18: there is no place for its {beyond[0]}; {advice}")
+
+
 def read(path: Path) -> dict[str, Tensor]:
     """Named tensors from a safetensors file, or from a file of torch, of which only tensors are read."""
-    from pickle import UnpicklingError
-
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        raise DataError(f"there is no file {path} to read weights from")
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, SafetensorError) as error:
-        raise DataError(f"{path} holds no weights that can be read ({str(error).splitlines()[0]})") from None
-    if not isinstance(found, dict) or not all(isinstance(v, Tensor) for v in found.values()):
+        with warnings.catch_warnings(action="ignore"):
+            found = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+    except Exception as error:  # torch raises anything where a file is not its own
+        if "GLOBAL" in str(error):
+            what = "holds more than tensors and is not opened; save the state dict alone, best as .safetensors"
+        else:
+            what = "holds no weights that can be read; give the state dict of a ResNet-18 as .safetensors or .pth"
+        raise DataError(f"{path} {what}") from None
+    if not isinstance(found, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in found.items()):
         raise DataError(f"{path} holds no named tensors; give the state dict of a ResNet-18")
     return found

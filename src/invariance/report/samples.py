@@ -1,6 +1,6 @@
 """What the samples of an environment look like."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from PIL import Image, ImageDraw
@@ -9,25 +9,26 @@ from torch import Tensor
 from invariance.core import Environment
 from invariance.pixels import floats
 
-CELL, GAP, MARGIN = 48, 4, 90
+CELL, GAP, MARGIN = 48, 4, 96
 RED, GREEN, ORANGE, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.6, 0.0), (0.0, 0.6, 1.0)
 INKS = {2: (RED, GREEN), 4: (RED, ORANGE, GREEN, BLUE)}
 """What each channel is drawn in."""
 
 
-def contact_sheet(environments: Sequence[Environment], columns: int = 16) -> Image.Image:
-    """A row of samples for each environment, one label after another."""
-    height = len(environments) * (CELL + GAP) + GAP + 20
+def contact_sheet(parts: Mapping[str, Sequence[Environment]], columns: int = 16) -> Image.Image:
+    """A row of samples for each environment of each part, one label after another."""
+    rows = [(part, environment) for part, environments in parts.items() for environment in environments]
+    height = len(rows) * (CELL + GAP) + GAP + 20
     sheet = Image.new("RGB", (MARGIN + columns * (CELL + GAP), height), "#e4e4e4")
     pen = ImageDraw.Draw(sheet)
-    labels = sorted({label for environment in environments for label in environment.y.unique().tolist()})
+    labels = sorted({label for _, environment in rows for label in environment.y.unique().tolist()})
     labels = labels[:: -(-len(labels) // columns)]  # of numbers, some
     each = columns // len(labels)
     for place, label in enumerate(labels):
         pen.text((MARGIN + place * each * (CELL + GAP), 4), f"y = {label:.3g}", fill="black")
-    for row, environment in enumerate(environments):
+    for row, (part, environment) in enumerate(rows):
         top = 20 + row * (CELL + GAP)
-        pen.text((8, top + CELL // 2 - 6), environment.name.replace("β=", "beta "), fill="black")
+        pen.text((8, top + CELL // 2 - 12), f"{part}\n{environment.name.replace('β=', 'beta ')}", fill="black")
         for place, label in enumerate(labels):
             shown = floats(environment.x[environment.y == label][:each])
             for column, x in enumerate(shown):

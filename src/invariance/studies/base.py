@@ -41,13 +41,13 @@ SCALES: dict[str, Scale] = {
         {"data": {"images": 4096}, "recipe": {"epochs": 2}, "evaluation": {"checkpoints": 2}},
     ),
     "quick": Scale(
-        "few seeds and our short recipes",
+        "few seeds and our short recipes, on larger images our default",
         2,
         {"full-batch": "short-full", "small-batch": "short"},
         {},
     ),
     "ours": Scale(
-        "our default recipe in place of small batches",
+        "our default recipe in place of small batches, 100 updates in place of 500 full batches",
         10,
         {"full-batch": "short-full", "small-batch": "default"},
         {},
@@ -116,8 +116,8 @@ def arm(
 
 @cache
 def _missing(data: DataSet, places: tuple[Path, ...]) -> str:
-    """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks."""
-    state = data.state()
+    """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks. Files are fetched."""
+    state = None if data.files else data.state()
     return state.about if state and state.here == "missing" else ""
 
 

@@ -3,17 +3,19 @@
 from collections.abc import Callable
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Curve, Figure, Lines
+from invariance.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
 from invariance.experiments.run import Run
 from invariance.selection import Checkpoint
-from invariance.studies.base import Arm, Results, Study, arm
+from invariance.studies.base import BASELINES, Arm, Results, Study, arm
 
 DATA = "Colored-MNIST"
 METHODS = ("IRMv1", "REx", "BLOC-IRM")
+"""Those that are drawn; the table has all."""
 PAPER, DEFAULT = "paper", "default"
 CHECKPOINTS = {"smoke": 2, "quick": 40, "ours": 40, "full": 40}
 """Of the long runs."""
 Measure = Callable[[Checkpoint], float]
+MOMENTS = ("at the switch", "highest after it", "half-way", "end")
 PANELS: dict[str, Measure] = {
     "average accuracy, %": lambda c: 100 * c.test.mean,
     "accuracy gap, %": lambda c: 100 * c.test.gap,
@@ -23,7 +25,7 @@ PANELS: dict[str, Measure] = {
 
 @final
 class Collapse(Study):
-    """Accuracy, gap and the size of the logits over a run."""
+    """Accuracy, gap and the size of the logits over a run: a figure of some methods, a table of all."""
 
     title: ClassVar[str] = "Collapse: the paper's protocol and our default over a run"
     caption: ClassVar[str] = (
@@ -37,19 +39,42 @@ class Collapse(Study):
         often = {"evaluation": {"checkpoints": CHECKPOINTS[scale]}}
         return [
             arm(scale, method, DATA, profile, profile, often if profile == PAPER else {})
-            for profile in (PAPER, DEFAULT)
-            for method in METHODS
+            for profile, methods in ((PAPER, (*BASELINES, "BLOC-IRM")), (DEFAULT, METHODS))
+            for method in methods
         ]
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
-        """One figure of three panels, of the first seed."""
+        """A figure of three panels and a table, of the first seed."""
         arms = self.arms(results.scale)
         found = [(a, row.runs[0]) for a in arms if (row := results.row(a)) and row.runs[0].history]
+        drawn = [(a, run) for a, run in found if a.method in METHODS]
         panels = tuple(
-            Lines(label.partition(",")[0], "share of the run", label, tuple(_curve(a, run, of) for a, run in found))
+            Lines(label.partition(",")[0], "share of the run", label, tuple(_curve(a, run, of) for a, run in drawn))
             for label, of in PANELS.items()
         )
-        return (Figure(self.name, self.title, self.caption, panels, results.provenance, results.notes(arms)),)
+        notes = results.notes(arms)
+        figure = Figure(self.name, self.title, self.caption, panels, results.provenance, notes)
+        columns = tuple(Column(name, moment) for moment in MOMENTS for name in ("average", "gap"))
+        columns += (Column("at the switch", "logits"), Column("end", "logits"), Column("collapsed from"))
+        lines = tuple(Line(a.method, _moments(run)) for a, run in found if a.setting == PAPER)
+        title, about = "Collapse: every method by the paper's protocol", "Average accuracy and gap in %, of one seed. "
+        about += "'Highest after it' looks at test environments. 'Collapsed from' is a share of the run."
+        return figure, Table(f"{self.name}-table", title, about, "method", columns, lines, results.provenance, notes)
+
+
+def _moments(run: Run) -> tuple[float | str, ...]:
+    """A run in numbers: scores at four moments, deviations of the logits at two, and when it collapsed."""
+    history, last = run.history, run.history[-1]
+    at = [c.step / last.step for c in history]
+    switch = max((i for i, share in enumerate(at) if share <= run.spec.recipe.warmup), default=0)
+    half = min(range(len(at)), key=lambda i: abs(at[i] - 0.5))
+    highest = max(history[switch:], key=lambda c: c.test.mean)
+    scores = [
+        100 * score for c in (history[switch], highest, history[half], last) for score in (c.test.mean, c.test.gap)
+    ]
+    logits = [PANELS["deviation of the logits"](c) for c in (history[switch], last)]
+    collapsed = [share for share, c in zip(at, history, strict=True) if c.collapsed]
+    return (*scores, *logits, collapsed[0] if collapsed else "never")
 
 
 def _curve(arm: Arm, run: Run, of: Measure) -> Curve:

@@ -25,10 +25,15 @@ def specs(study: Study, scale: str, seeds: int, only: Sequence[str] = ()) -> lis
     return list({spec.key: spec for spec in wanted}.values())
 
 
-def results(study: Study, scale: str, store: Store, selection: str = "invariant") -> Results:
-    """All runs of the study's arms in the store, of any seed."""
+def possible(selection: str) -> None:
+    """Refuse a rule that needs runs which no study makes."""
     if rule(selection).holds_out:
         raise BadValue(f"{selection} needs runs that hold environments out, and studies make none; use another rule")
+
+
+def results(study: Study, scale: str, store: Store, selection: str = "invariant") -> Results:
+    """All runs of the study's arms in the store, of any seed."""
+    possible(selection)
     keys = dict.fromkeys(arm.spec.trial.key for arm in study.arms(scale) if arm.spec)
     rows = {}
     for key, runs in store.trials(keys).items():

@@ -32,7 +32,7 @@ class Rules(Study):
             for data in DATA
             for method in METHODS
         ]
-        return ours + [arm for arm in Collapse().arms(scale) if arm.setting == PAPER]
+        return ours + [arm for arm in Collapse().arms(scale) if arm.setting == PAPER and arm.method in METHODS]
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One table: rules down, profiles across."""
