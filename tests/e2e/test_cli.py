@@ -383,7 +383,7 @@ BAD = {
         "nothing to be invariant across",
     ),
     "no environment": ([*COMPARE, "--set", "data.betas=[]"], "betas"),
-    "one environment twice": ([*COMPARE, "--set", "data.betas=[0.1,0.1]"], "different names"),
+    "one environment twice": ([*COMPARE, "--set", "data.betas=[0.1,0.1]"], "name each once"),
     "batch too small to split": (
         [*COMPARE, "--methods", "birm", "--set", "recipe.batch_size=2", "--set", "recipe.warmup=0"],
         "needs at least two samples of every environment",
@@ -395,6 +395,12 @@ BAD = {
     "picture of no format": ([*COMPARE, "--picture", "curves.xyz"], "curves.xyz"),
     "samples in no folder": (["data", "show", "two-bit", "-o", "nowhere/x.png"], "nowhere/x.png"),
     "samples of no format": (["data", "show", "two-bit", "-o", "x.xyz"], "x.xyz"),
+    "samples of a model": (["data", "show", "two-bit", "--set", "model.width=3"], "only data are shown"),
+    "unknown part of a study": (["reproduce", "table-4", "--only", "IRMv2"], "Did you mean 'irmv1'?"),
+    "a rule without its runs": (
+        ["reproduce", "table-4", "--selection", "leave-one-environment-out"],
+        "studies make none",
+    ),
     "no run": (["evaluate", "nowhere"], "nowhere holds no manifest.json"),
     "a folder without a run": (["evaluate", "."], "holds no manifest.json"),
 }

@@ -147,6 +147,23 @@ def test_broken_files_are_named_and_refused_or_left_out(invariance, practice, tm
     )
 
 
+# Runs in a store
+
+
+def test_a_run_is_shown_and_removed_after_its_images_have_changed(invariance, practice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(practice.train, "photos")
+    fields = ("data.path=photos", "data.image_size=8", "model.width=4", "recipe.epochs=1", "recipe.explain=0")
+    ways = [part for field in fields for part in ("--set", field)]
+    invariance("compare", "--data", "folder", "--methods", "irmv1", "--seeds", "1", "--workers", "1", *ways)
+    next(Path("photos/sketch/dog").iterdir()).unlink()
+    (summary,) = invariance("runs", "list", "--json").json
+    assert invariance("runs", "show", summary["key"][:8], "--json").json["key"] == summary["key"]
+    shown = invariance("runs", "show", summary["key"]).out
+    assert "sketch" in shown
+    assert invariance("runs", "remove", summary["key"], "--yes").out == "removed 1 run from runs.db\n"
+
+
 # Mistakes
 
 

@@ -66,7 +66,7 @@ def one_line(caught: pytest.ExceptionInfo[InvarianceError]) -> str:
 def test_a_run_comes_back_as_it_was(store, method):
     store.add(run(method))
     assert store.get(run(method).spec.key) == run(method)
-    assert store.find(run(method).spec.key) == run(method)
+    assert store.find(run(method).spec.key[:12]) == run(method).spec.key
 
 
 def test_numbers_that_are_not_finite_come_back(store):
@@ -165,7 +165,7 @@ def test_a_run_is_found_by_the_beginning_of_its_key(store):
     keys = sorted(run(seed=seed).spec.key for seed in range(40))
     for seed in range(40):
         store.add(run(seed=seed))
-    assert store.find(keys[0][:8]).spec.key == keys[0]
+    assert store.find(keys[0][:8]) == keys[0]
     shared = next(a[0] for a, b in pairwise(keys) if a[0] == b[0])
     with pytest.raises(BadValue) as caught:
         store.find(shared)
@@ -527,7 +527,7 @@ def test_a_run_that_cannot_be_read_is_one_line_that_names_the_store_and_the_othe
     RECORDS[what](plain)
     key = run(seed=1).spec.key
     store.connection.execute("UPDATE records SET record = ? WHERE key = ?", (json.dumps(plain), key))
-    for read in (lambda: store.get(key), lambda: store.find(key), lambda: store.trials([run().spec.trial.key])):
+    for read in (lambda: store.get(key), lambda: store.trials([run().spec.trial.key])):
         with pytest.raises(InvarianceError) as caught:
             read()
         assert one_line(caught).startswith(f"{path} holds a run that ")
@@ -640,7 +640,7 @@ def test_one_run_among_many_costs_a_small_part_of_listing_them(stores):
     _, large = stores
     key, trial = run().spec.key, run().spec.trial.key
     listing = seconds(large.summaries)
-    assert large.find(key[:12]) == run()
+    assert large.find(key[:12]) == key
     assert seconds(lambda: large.find(key[:12])) < listing / 5
     assert seconds(lambda: large.has(key)) < listing / 50
     assert seconds(lambda: large.summaries(trial=trial)) < listing / 50

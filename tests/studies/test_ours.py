@@ -38,11 +38,14 @@ def test_a_rule_that_takes_a_collapsed_model_says_how_often(results):
 
 def test_the_two_profiles_over_a_run_share_an_axis(results):
     study = STUDIES["collapse"]()
-    (figure,) = study.show(results(study, "ours", 1))
+    figure, table = study.show(results(study, "ours", 1))
     assert isinstance(figure, Figure)
     for panel in figure.panels:
         assert {curve.dashed for curve in panel.curves} == {True, False}
         assert all(curve.x[-1] == 1.0 for curve in panel.curves)
+    assert isinstance(table, Table)
+    assert len(table.lines) == 8
+    assert all(line.cells[-1] == "never" and line.cells[2] >= line.cells[6] for line in table.lines)
 
 
 @pytest.mark.parametrize(

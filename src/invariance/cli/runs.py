@@ -57,8 +57,10 @@ def show(
     from invariance.cli.evaluate import show as show_scores
 
     with _open(store) as kept:
-        run = kept.find(key)
-        (record,) = kept.records(key=run.spec.key)
+        key = kept.find(key)
+        run = kept.get(key)
+        (record,) = kept.records(key=key)
+    assert run  # noqa: S101 - it was just found
     if as_json:
         print_json(record)
         return
@@ -68,7 +70,7 @@ def show(
         _history(run.history)
     console.print(Text(f"{run.status}{f': {run.reason}' if run.reason else ''}, {span(run.seconds)}"))
     facts = dict(_flat(record["spec"])) | dict(_flat({"versions": record["versions"], "machine": record["machine"]}))
-    for name, value in (facts | {"weights": run.weights, "key": run.spec.key}).items():
+    for name, value in (facts | {"weights": run.weights, "key": key}).items():
         console.print(Text(f"  {name} = {value}", "dim"))
 
 
@@ -114,7 +116,7 @@ def remove(
     if bool(keys) == any(value is not None for value in filters.values()):
         raise BadValue("say which runs to remove: by key, or by a filter such as --status failed, not both")
     with _open(store) as kept:
-        doomed = [kept.find(key).spec.key for key in keys] if keys else [s.key for s in kept.summaries(**filters)]
+        doomed = [kept.find(key) for key in keys] if keys else [s.key for s in kept.summaries(**filters)]
         if doomed and not yes:
             typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
         many = kept.remove(doomed)

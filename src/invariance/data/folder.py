@@ -10,7 +10,7 @@ from invariance.data.domains import Domains
 from invariance.errors import BadValue
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT
+from invariance.values import STRICT, expanded
 
 
 @final
@@ -30,4 +30,4 @@ class Folder(Domains):
     def root(self) -> Path:
         if not self.path:
             raise BadValue("say where the images are, in folders domain/class/: --set data.path=FOLDER")
-        return Path(self.path).expanduser()
+        return expanded(self.path)

@@ -2,7 +2,6 @@
 
 import os
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, final
 
@@ -14,7 +13,7 @@ from torch.nn import functional
 
 from invariance.errors import BadValue, DataError
 from invariance.models.base import Architecture, Model, linear
-from invariance.values import STRICT
+from invariance.values import STRICT, expanded
 
 Norm = Literal["batch", "group"]
 Stem = Literal["imagenet", "small"]
@@ -117,9 +116,7 @@ class ResNet(Architecture):
 
 def located(weights: str) -> Path:
     """The file of some weights."""
-    path = Path(weights)
-    with suppress(RuntimeError):  # ~ of nobody here
-        path = path.expanduser()
+    path = expanded(weights)
     if not os.access(path, os.R_OK) or not path.is_file():
         raise DataError(f"there is no file {path} to read weights from; give one with --set model.weights=FILE")
     return path
