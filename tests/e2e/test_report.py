@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -85,10 +86,9 @@ def trained() -> dict[str, Run]:
     return {m: execute(Spec.of("two-bit", m, "short", changes=SMALL)).run for m in ("erm", "irmv1", "rex")}
 
 
-@pytest.fixture
-def store(trained) -> Path:
+def filled(path: Path, trained: dict[str, Run]) -> Path:
     """Runs of three methods, runs under the specs of a study (a report never trains), and one that failed."""
-    kept = Store(Path("runs.db"))
+    kept = Store(path)
     for run in trained.values():
         for seed in range(3):
             kept.add(replace(run, spec=run.spec.with_seed(seed)))
@@ -97,7 +97,21 @@ def store(trained) -> Path:
             kept.add(replace(trained["irmv1"], spec=arm.spec.with_seed(seed), status="finished"))
     kept.add(Run(trained["erm"].spec.with_seed(9), "failed", (), 1.0, HOSTILE))
     kept.close()
-    return Path("runs.db")
+    return path
+
+
+@pytest.fixture
+def store(trained) -> Path:
+    return filled(Path("runs.db"), trained)
+
+
+@pytest.fixture(scope="module")
+def page(trained, invariance, tmp_path_factory) -> Path:
+    """A report that several tests open."""
+    folder = tmp_path_factory.mktemp("page")
+    path = folder / "report.html"
+    invariance("report", "--store", filled(folder / "runs.db", trained), "-o", path)
+    return path
 
 
 @pytest.fixture
@@ -226,9 +240,8 @@ def test_a_hundred_thousand_runs_are_counted_and_the_page_stays_small(report, tr
 # The browser
 
 
-def test_a_method_is_switched_off_in_all_panels_and_on_again(report, store, visit):
-    report()
-    seen = visit(Path("report.html"))
+def test_a_method_is_switched_off_in_all_panels_and_on_again(page, visit):
+    seen = visit(page)
     seen.see("#curves-two-bit")
     button = seen.page.locator("#curves-two-bit .legend button", has_text="IRMv1")
     button.click()
@@ -244,9 +257,8 @@ def test_a_method_is_switched_off_in_all_panels_and_on_again(report, store, visi
     assert seen.wrong == []
 
 
-def test_a_table_is_sorted_by_mouse_and_by_keyboard(report, store, visit):
-    report()
-    seen = visit(Path("report.html"))
+def test_a_table_is_sorted_by_mouse_and_by_keyboard(page, visit):
+    seen = visit(page)
     head = seen.page.locator("#trials thead th", has_text="average")
     values = "cells => cells.map(c => Number(c.dataset.value))"
     averages = seen.page.locator("#trials tbody tr td:nth-child(6)[data-value]")
@@ -280,19 +292,18 @@ def test_rows_are_filtered_by_words(report, store, trained, visit):
     assert seen.page.locator("#trials tbody tr:visible").count() > 20
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_it_fits_any_screen_in_light_and_dark(report, hostile_store, visit, width, scheme):
+def test_it_fits_any_screen_in_light_and_dark(report, hostile_store, visit):
     report("--title", HOSTILE, "--note", HOSTILE)
-    seen = visit(Path("report.html"), width, scheme)
-    charts = seen.page.locator(".chart")
-    for index in range(charts.count()):
-        charts.nth(index).scroll_into_view_if_needed()
-    seen.page.wait_for_function("[...document.querySelectorAll('.chart')].every(c => c.querySelector('.main-svg'))")
-    assert seen.overflow() <= 0
-    paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-    assert seen.wrong == []
+    for width, scheme in product((390, 1280), ("light", "dark")):
+        seen = visit(Path("report.html"), width, scheme)
+        charts = seen.page.locator(".chart")
+        for index in range(charts.count()):
+            charts.nth(index).scroll_into_view_if_needed()
+        seen.page.wait_for_function("[...document.querySelectorAll('.chart')].every(c => c.querySelector('.main-svg'))")
+        assert seen.overflow() <= 0, (width, scheme)
+        paper = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+        assert seen.wrong == []
 
 
 def test_names_of_others_are_shown_as_they_are(report, hostile_store, visit):
@@ -310,9 +321,8 @@ def test_names_of_others_are_shown_as_they_are(report, hostile_store, visit):
     assert seen.wrong == []
 
 
-def test_the_reader_may_choose_light_or_dark(report, store, visit):
-    report()
-    seen = visit(Path("report.html"), scheme="light")
+def test_the_reader_may_choose_light_or_dark(page, visit):
+    seen = visit(page, scheme="light")
     seen.see("#curves-two-bit")
     script = "c => [c.data.find(t => t.meta === 'ERM' && t.line).line.color, c.layout.font.color]"
     before = seen.page.locator("#curves-two-bit .chart").first.evaluate(script)
@@ -323,9 +333,8 @@ def test_the_reader_may_choose_light_or_dark(report, store, visit):
     assert seen.wrong == []
 
 
-def test_no_button_of_a_chart_would_send_it_anywhere(report, store, visit):
-    report()
-    seen = visit(Path("report.html"))
+def test_no_button_of_a_chart_would_send_it_anywhere(page, visit):
+    seen = visit(page)
     seen.see("#curves-two-bit")
     chart = seen.page.locator("#curves-two-bit .chart").first
     chart.hover()
@@ -337,18 +346,16 @@ def test_no_button_of_a_chart_would_send_it_anywhere(report, store, visit):
     assert seen.wrong == []
 
 
-def test_charts_follow_the_system_from_light_to_dark(report, store, visit):
-    report()
-    seen = visit(Path("report.html"), scheme="light")
+def test_charts_follow_the_system_from_light_to_dark(page, visit):
+    seen = visit(page, scheme="light")
     seen.see("#curves-two-bit")
     seen.page.emulate_media(color_scheme="dark")
     chart = seen.page.locator("#curves-two-bit .chart").first
     assert chart.evaluate("c => c.layout.font.color") == "#e8e8e6"
 
 
-def test_it_prints_every_chart_on_white(report, store, visit):
-    report()
-    seen = visit(Path("report.html"), scheme="dark")
+def test_it_prints_every_chart_on_white(page, visit):
+    seen = visit(page, scheme="dark")
     seen.page.evaluate("""addEventListener("beforeprint", () => {
         window.printed = [...document.querySelectorAll(".chart")].map(c => c.layout && c.layout.font.color);
     })""")
