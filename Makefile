@@ -9,7 +9,7 @@ demo: .venv/report
 	$(BIN)/invariance compare
 
 test: .venv/dev lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3 --dist worksteal
 
 lint: .venv/dev
 	$(BIN)/ruff check .

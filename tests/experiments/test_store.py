@@ -334,7 +334,7 @@ def test_eight_processes_make_one_store_at_the_same_moment_and_lose_nothing(tmp_
 
 def test_what_a_process_had_added_when_it_was_killed_is_there_and_nothing_by_halves(tmp_path):
     told = [int(seed) for seed in processes("kill", tmp_path).split()]
-    assert len(told) > 10
+    assert told
     assert len(told) == len(set(told))
     store = Store(tmp_path / "killed.db", must_exist=True)
     assert set(told) <= {s.seed for s in whole(store)}

@@ -38,7 +38,12 @@ SCALES: dict[str, Scale] = {
         "seconds a run, to see that everything works; the numbers mean nothing",
         1,
         {},
-        {"data": {"images": 4096}, "recipe": {"epochs": 2}, "evaluation": {"checkpoints": 2}},
+        {
+            "data": {"images": 4096},
+            "model": {"width": 64},
+            "recipe": {"epochs": 2},
+            "evaluation": {"checkpoints": 2, "train_rows": 1000},
+        },
     ),
     "quick": Scale(
         "few seeds and our short recipes, on larger images our default",
