@@ -6,6 +6,7 @@ from invariance.catalogue import defaults
 from invariance.data import DATA
 from invariance.data.base import DataSet
 from invariance.objectives import METHODS
+from invariance.profiles import adjusted
 
 HERE = Path(__file__).parent / "generated"
 
@@ -38,7 +39,11 @@ def main() -> None:
         section(
             cls,
             f"{cls.title} (`{name}`)",
-            [cls.citation, *numbered("Differs from its paper or its authors' code:", cls.differs)],
+            [
+                cls.citation,
+                *numbered("Differs from its paper or its authors' code:", cls.differs),
+                *(f"In the recipe `{name}`: `{changed}`" for name, changed in adjusted(cls).items()),
+            ],
         )
         for name, cls in METHODS.classes.items()
     ]

@@ -39,3 +39,9 @@ def profile(
     own = {field: value for part in parts(name) for field, value in METHODS[method].profiles.get(part, {}).items()}
     objective = METHODS.create(method, {**own, **changes.get("objective", {})})
     return Profile(objective, recipe(name, objective.preferences, *preferences, changes=changes.get("recipe")))
+
+
+def adjusted(method: type[Objective]) -> dict[str, dict[str, Any]]:
+    """What differs from a method's defaults and a recipe's where both meet, by the recipe's name."""
+    names = dict.fromkeys((*method.profiles, *method.preferences))
+    return {name: {**method.profiles.get(name, {}), **method.preferences.get(name, {})} for name in names}

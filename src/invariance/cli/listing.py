@@ -15,6 +15,7 @@ def methods(as_json: Json = False) -> None:
     """Every method with its formula and citation."""
     from invariance.catalogue import defaults
     from invariance.objectives import METHODS
+    from invariance.profiles import adjusted
 
     _show(
         [
@@ -25,10 +26,7 @@ def methods(as_json: Json = False) -> None:
                 "citation": cls.citation,
                 "differs": list(cls.differs),
                 "fields": defaults(cls),
-                "preferences": {
-                    recipe: {**cls.profiles.get(recipe, {}), **cls.preferences.get(recipe, {})}
-                    for recipe in (*cls.profiles, *(name for name in cls.preferences if name not in cls.profiles))
-                },
+                "preferences": adjusted(cls),
             }
             for name, cls in METHODS.classes.items()
         ],
