@@ -159,6 +159,7 @@ def show(run: "Run", scores: "Scores") -> None:
     """A table of the scores of one model."""
     from rich.table import Table
 
+    from invariance.report.formats import clean
     from invariance.report.sparkline import sparkline
 
     spec = run.spec
@@ -174,8 +175,8 @@ def show(run: "Run", scores: "Scores") -> None:
     if scores.agree is None and len(names) <= MOST:
         trained = run.history[-1].train.by_environment if run.history else scores.by_environment
         for name, value in scores.by_environment.items():
-            table.add_row(name if name in trained else f"{name} (not trained on)", f"{100 * value:.1f} %")
+            table.add_row(f"{clean(name)}{'' if name in trained else ' (not trained on)'}", f"{100 * value:.1f} %")
     else:
         line = sparkline([100 * value for value in scores.by_environment.values()])
-        table.add_row(f"{names[0]} … {names[-1]}", line)
-    out().print(table)
+        table.add_row(f"{clean(names[0])} … {clean(names[-1])}", line)
+    out().print(table, markup=False)
