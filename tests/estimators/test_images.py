@@ -9,7 +9,7 @@ from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.saved import load, save
 from invariance.models.mlp import MLP
 from invariance.models.resnet import ResNet
-from invariance.pixels import Pixels
+from invariance.pixels import Pixels, floats
 from invariance.recipes.presets import recipe
 
 QUICK = recipe("short", changes={"epochs": 2, "batch_size": 16})
@@ -38,7 +38,18 @@ def test_an_architecture_comes_back_with_the_model_bit_for_bit(model, images, tm
     assert (again.predict_proba(images) == p).all()
     assert again.get_params() == model.get_params()
     assert again.input_shape_ == (3, 16, 16)
-    assert "36 images of 16 × 16 pixels" in (tmp_path / "README.md").read_text()
+    text = (tmp_path / "README.md").read_text()
+    assert "36 images of 16 × 16 pixels" in text
+    assert "Pixels.of(X)" in text
+
+
+def test_a_card_of_images_that_were_numbers_asks_for_numbers(images, tmp_path):
+    numbers = floats(images[np.arange(36)]).numpy()
+    model = InvariantClassifier("erm", recipe=QUICK, features=MLP(width=8)).fit(numbers, Y, environments=SITE)
+    save(model, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "model.predict(X)" in text
+    assert "X are numbers" in text
 
 
 def test_the_same_training_gives_the_same_model_and_another_seed_another(model, images):

@@ -98,6 +98,7 @@ def test_features_of_ones_own_are_asked_for(tmp_path, small, quick):
         load(tmp_path)
     with pytest.raises(DataError, match="holds no readable estimator"):
         load(tmp_path, features=nn.Linear(6, 4))
+    assert "features=Sequential(...)" in (tmp_path / "README.md").read_text(encoding="utf-8")
     again = load(tmp_path, features=nn.Sequential(nn.Linear(6, 4), nn.Tanh()))
     assert (again.predict_proba(small.X) == model.predict_proba(small.X)).all()
 
