@@ -4,7 +4,8 @@ Batches: 128 images of 64 pixels as numbers, from the cache, and by decoding and
 as is done in every epoch without one. The JPEGs have 227 pixels, as those of PACS. Steps: ResNet-18, batches of 128
 images of 64 pixels from two environments, the penalty on. Both in processor time, one thread, in turns. Memory: a
 folder of 5 GB of photographs is made; then a process of its own decodes it into the cache, takes all images in batches
-and scores a model on the test images. Its peak is the system's number (Linux).
+and scores a model on the test images. Its peak is the system's number (Linux). Layout: an ERM step of ResNets of
+several widths in the ordinary layout, over one in channels-last, which the model uses from 8 channels on.
 """
 
 import json
@@ -14,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import numpy as np
 import torch
@@ -25,7 +27,7 @@ from invariance.data.folder import Folder
 from invariance.data.pictures import listed, pictures, read
 from invariance.evaluation import score
 from invariance.families import Bernoulli
-from invariance.models.resnet import ResNet
+from invariance.models.resnet import Features, ResNet
 from invariance.objectives.base import Objective
 from invariance.pixels import Pixels, floats
 from invariance.recipes.presets import recipe
@@ -69,7 +71,7 @@ def batches(folder: Path, options: Options) -> None:
     show("Batches of 128 images", found, "Aim: decoding takes at least 20 times as long as the cache.", options)
 
 
-def training(objective: Objective, gradient: str, batch: int, size: int) -> Training:
+def training(objective: Objective, gradient: str, batch: int, size: int, width: int = 64) -> Training:
     """A run half-way between the switch and its end."""
     random = generator(0, "images")
     data = []
@@ -78,7 +80,7 @@ def training(objective: Objective, gradient: str, batch: int, size: int) -> Trai
         data.append(Environment(name, x, torch.randint(2, (batch,), generator=random)))
     changes = {"batch_size": batch, "gradient": gradient, "lr": 1e-5}
     how = recipe("small-batch", objective.preferences, changes=changes)
-    run = Training(ResNet().build((3, size, size), 1), objective, data, how, Bernoulli(), 0)
+    run = Training(ResNet(width=width).build((3, size, size), 1), objective, data, how, Bernoulli(), 0)
     run.step = (run.switch + run.steps) // 2
     return run
 
@@ -91,6 +93,20 @@ def steps(options: Options) -> None:
     found = [{"method": name, "ms": times.ms(name), "times ERM": times.ratio(name, "erm")} for name in times.seconds]
     note = "Aim: at most 1.15 times ERM with any penalty, 2.2 times with SAM."
     show(f"A step of ResNet-18, {batch} images of {size} pixels", found, note, options)
+
+
+def layout(options: Options) -> None:
+    widths, batch, size = ((8, 16), 32, 32) if options.quick else ((8, 16, 32, 64), BATCH, SIZE)
+    found = []
+    for width in widths:
+        runs = {}
+        for name, memory_format in (("channels-last", torch.channels_last), ("ordinary", torch.contiguous_format)):
+            runs[name] = training(METHODS["erm"], "plain", batch, size, width)
+            cast("Features", runs[name].model.features).layout = memory_format
+        times = in_turns({name: run.advance for name, run in runs.items()}, rounds=3 if options.quick else 7)
+        row = {"width": width, "channels-last, ms": times.ms("channels-last"), "ordinary, ms": times.ms("ordinary")}
+        found.append(row | {"ordinary over channels-last": times.ratio("ordinary", "channels-last")})
+    show("Layout of images", found, "Aim: channels-last is not slower at any width.", options)
 
 
 def fill(folder: Path, gigabytes: float) -> int:
@@ -120,7 +136,7 @@ def stream(path: str) -> None:
     order = torch.randperm(len(whole.y), generator=generator(0, "order"))
     total = sum(float(floats(whole.take(rows.sort().values, (len(rows),)).x).mean()) for rows in order.split(32))
     epoch = time.perf_counter() - start
-    model = ResNet(width=4).build(benchmark.input_shape, benchmark.family.outputs)
+    model = ResNet(width=8).build(benchmark.input_shape, benchmark.family.outputs)
     model.slice = 16
     score(model, benchmark.test, benchmark.family)
     print(json.dumps({"built": built, "epoch": epoch, "total": total, "peak": peak()}))
@@ -154,6 +170,7 @@ def main() -> None:
         os.environ["INVARIANCE_CACHE"] = f"{folder}/cache"
         batches(Path(folder), options)
         steps(options)
+        layout(options)
         memory(Path(folder), options)
 
 

@@ -255,7 +255,7 @@ def test_a_model_trains(given_folder):
     given_folder("eth80-coco")
     changes = {
         "data": SMALL,
-        "model": {"width": 4},
+        "model": {"width": 8},
         "recipe": {"epochs": 1},
         "evaluation": {"checkpoints": 1},
     }

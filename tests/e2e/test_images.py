@@ -123,7 +123,7 @@ def test_a_folder_of_ones_own_is_trained_on_and_its_broken_file_is_named(tmp_pat
             Image.effect_noise((16, 16), 20 + 10 * i).save(tmp_path / "own" / place / f"{i}.jpg")
     broken = Path("own/day/cat/broken.jpg")
     broken.write_bytes(b"no image")
-    small = ["--set=data.path=own", "--set=data.image_size=8", "--set=model.width=4", "--set=recipe.epochs=1"]
+    small = ["--set=data.path=own", "--set=data.image_size=8", "--set=model.width=8", "--set=recipe.epochs=1"]
     code, _, err = invariance("train", "folder", "irmv1", *small)
     assert code == 1
     assert "error: 1 of 33 images of Folder cannot be read, the first is own/day/cat/broken.jpg" in err

@@ -27,7 +27,7 @@ def images() -> Pixels:
 
 @pytest.fixture(scope="module")
 def model(images) -> InvariantClassifier:
-    return InvariantClassifier("rex", recipe=QUICK, features=ResNet(width=4)).fit(images, Y, environments=SITE)
+    return InvariantClassifier("rex", recipe=QUICK, features=ResNet(width=8)).fit(images, Y, environments=SITE)
 
 
 def test_an_architecture_comes_back_with_the_model_bit_for_bit(model, images, tmp_path):
@@ -75,7 +75,7 @@ def test_published_weights_are_not_looked_for_when_a_model_is_opened_elsewhere(m
     from safetensors.torch import save_file
 
     save_file(weights, published)
-    features = ResNet(width=4, weights=str(published))
+    features = ResNet(width=8, weights=str(published))
     tuned = InvariantClassifier("erm", recipe=QUICK, features=features).fit(images, Y, environments=SITE)
     save(tuned, tmp_path / "second")
     published.unlink()

@@ -62,10 +62,10 @@ def test_a_loaded_model_gives_the_same_bits(tmp_path, variant, average):
 
 
 def test_a_model_that_started_from_a_file_opens_without_it(tmp_path):
-    fresh = ResNet(width=1).build((2, 8, 8), 1)
+    fresh = ResNet(width=8).build((2, 8, 8), 1)
     weights = fresh.features.state_dict() | {"fc.weight": fresh.head.weight, "fc.bias": fresh.head.bias}
     torch.save(weights, file := tmp_path / "weights.pth")
-    changes = {"data": {"draws": 20}, "model": {"name": "resnet", "width": 1, "weights": str(file)}}
+    changes = {"data": {"draws": 20}, "model": {"name": "resnet", "width": 8, "weights": str(file)}}
     changes |= {"recipe": {"epochs": 1}, "evaluation": {"checkpoints": 1}}
     executed = execute(Spec.of("colored-digits", "erm", "short", changes=changes))
     save(executed, tmp_path / "run")

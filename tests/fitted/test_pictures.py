@@ -58,7 +58,7 @@ def test_a_file_without_an_image_is_refused_unless_it_is_to_be_skipped(folder):
 
 
 def test_few_images_are_looked_at_more_often(folder):
-    how = {"test": None, "width": 4, "seed": 0}
+    how = {"test": None, "width": 8, "seed": 0}
     (few,) = [given_pictures(folder, Pictures(8, "skip"), epochs=None, **how).estimator.recipe]
     assert few.epochs == pictures.UPDATES
     assert pictures._recipe(96_000, 64, None).epochs == pictures.EPOCHS

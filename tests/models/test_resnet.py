@@ -1,6 +1,8 @@
 """ResNet-18: its names, its weights from files."""
 
 import pickle
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -185,3 +187,35 @@ def test_group_normalisation_treats_every_image_by_itself_and_batch_normalisatio
 def test_a_resnet_takes_images():
     with pytest.raises(BadValue, match=r"takes images .* got inputs of shape \(7,\)"):
         ResNet().build((7,), 2)
+
+
+NARROW = """
+import torch
+from invariance import Bernoulli, Environment, IRMv1, ResNet, recipe, train
+
+torch.set_num_threads(1)
+random = torch.Generator().manual_seed(0)
+images = [torch.rand(32, 3, 32, 32, generator=random) for _ in range(2)]
+environments = [Environment(name, x, torch.arange(32) % 2) for name, x in zip("ab", images)]
+how = recipe("short", changes={"epochs": 10, "batch_size": 64})
+for width in range(1, 9):
+    model = ResNet(stem="small", width=width).build((3, 32, 32), 1)
+    *_, last = train(model, IRMv1(gamma=1), environments, how, family=Bernoulli())
+    print(width, last.step, all(p.isfinite().all() for p in model.parameters()), flush=True)
+"""
+
+
+def test_the_narrowest_networks_train_without_harm_to_the_process():
+    """A process of its own: in the channels-last layout these widths corrupt memory on processors without AVX-512."""
+    done = subprocess.run([sys.executable, "-c", NARROW], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [f"{width} 10 True" for width in range(1, 9)]
+
+
+@pytest.mark.parametrize(("width", "last"), [(7, False), (8, True), (64, True)])
+def test_images_are_laid_out_channels_last_from_eight_channels_on(width, last):
+    features = ResNet(width=width).build((3, 16, 16), 2).features
+    seen = []
+    features.get_submodule("conv1").register_forward_hook(lambda *call: seen.append(call[1][0]))
+    features(torch.rand(2, 3, 16, 16))
+    assert seen[0].is_contiguous(memory_format=torch.channels_last) == last

@@ -82,7 +82,7 @@ class CelebA(DataSet):
         **{name: {**PHOTOGRAPHS[name], "epochs": 16} for name in ("short", "default")},
     }
     scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 200, "image_size": 16}, "model": {"width": 4}},
+        "smoke": {"data": {"images": 200, "image_size": 16}, "model": {"width": 8}},
         "quick": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, **QUICK},
     }
 

@@ -78,7 +78,7 @@ class CIFARMNIST(TwoLooks):
     architecture: ClassVar[ResNet] = ResNet(stem="small")
     preferences: ClassVar[Preferences] = EARLY
     scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 100}, "model": {"width": 4}},
+        "smoke": {"data": {"images": 100}, "model": {"width": 8}},
         "quick": {"data": {"images": 5000}, "model": {"width": 16}, **QUICK},
     }
     files: ClassVar[tuple[File, ...]] = ColoredMNIST.files

@@ -116,7 +116,7 @@ class ColoredObject(TwoLooks):
     preferences: ClassVar[Preferences] = {**EARLY, "default": {**EARLY["default"], "augment": None}}
     """What shifting brings in at the edge is black, here where the ground's colour is what counts."""
     scales: ClassVar[Scales] = {
-        "smoke": {"data": {"image_size": 16}, "model": {"width": 4}},
+        "smoke": {"data": {"image_size": 16}, "model": {"width": 8}},
         "quick": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, **QUICK},
     }
 

@@ -29,7 +29,7 @@ class PACS(Domains):
     architecture: ClassVar[ResNet] = ResNet()
     preferences: ClassVar[Preferences] = PHOTOGRAPHS
     scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 4}},
+        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 8}},
         "quick": {"data": {"image_size": 96}, "model": {"width": 16}, **QUICK},
     }
     published: ClassVar[dict[str, int]] = {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}

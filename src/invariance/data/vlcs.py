@@ -30,7 +30,7 @@ class VLCS(Domains):
     architecture: ClassVar[ResNet] = ResNet()
     preferences: ClassVar[Preferences] = PHOTOGRAPHS
     scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 4}},
+        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 8}},
         "quick": {"data": {"image_size": 96}, "model": {"width": 16}, **QUICK},
     }
     published: ClassVar[dict[str, int]] = {"Caltech101": 1415, "LabelMe": 2656, "SUN09": 3282, "VOC2007": 3376}
