@@ -108,7 +108,7 @@ def chromium() -> Iterator:
         pytest.skip("no Chromium here: apt-get install chromium")
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"], timeout=0)
         yield browser
         browser.close()
 
@@ -122,6 +122,7 @@ def visit(chromium) -> Iterator[Callable[..., Visit]]:
         context = chromium.new_context(
             viewport={"width": width, "height": 844}, color_scheme=scheme, offline=True, has_touch=width < 500
         )
+        context.set_default_timeout(0)  # a busy machine takes its time
         contexts.append(context)
         visit = Visit(context.new_page())
         visit.open(path)

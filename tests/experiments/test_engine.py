@@ -76,10 +76,8 @@ def workers(store: Path) -> list[int]:
     return sorted(filter(alive, found))
 
 
-def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def wait_until(true: Callable[[], object]) -> None:
     while not true():
-        assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
 
 
@@ -174,18 +172,42 @@ def test_no_worker_is_too_few(tmp_path):
 # What fails
 
 
-def test_a_killed_worker_fails_its_run_alone_which_then_goes_on_where_it_stood(tmp_path, monkeypatch):
-    """One is killed as the system does when memory runs out, one crashes."""
+MORTAL = """
+import os
+from pathlib import Path
+from typing import ClassVar
+from pydantic.dataclasses import dataclass
+from invariance.objectives.base import Objective
+from invariance.objectives.erm import ERM
+
+@dataclass(frozen=True)
+class Mortal(Objective):
+    title: ClassVar[str] = "Mortal"
+    about: ClassVar[str] = ""
+    formula: ClassVar[str] = ""
+    citation: ClassVar[str] = ""
+    file: str = ""
+    signal: int = 0
+
+    def moves(self, model, batch, clock, generator):
+        if clock.step > clock.steps / 2 and Path(self.file).exists():
+            Path(self.file).unlink()
+            os.kill(os.getpid(), self.signal)
+        yield from ERM().moves(model, batch, clock, generator)
+"""
+
+
+def test_a_killed_worker_fails_its_run_alone_which_then_goes_on_where_it_stood(tmp_path, monkeypatch, plugin):
+    """One is killed as the system does when memory runs out, one crashes; each dies half-way through its run, once."""
+    plugin(MORTAL, objectives=["mortal = another_package:Mortal"])
     monkeypatch.chdir(tmp_path)  # where a core dump would go
     store = tmp_path / "runs.db"
-    killed, crashed, fine = (small(seed=seed, recipe={"epochs": 120}) for seed in (0, 1, 2))
-    signals = {killed.key: signal.SIGKILL, crashed.key: signal.SIGSEGV}
-    events = []
-    for event in run_all([killed, crashed, fine], store, workers=1, save_every=0):
-        events.append(event)
-        if event.kind == "step" and event.step > event.steps / 4 and event.spec.key in signals:
-            (worker,) = workers(store)
-            os.kill(worker, signals.pop(event.spec.key))
+    ends = {signal.SIGKILL: tmp_path / "kill", signal.SIGSEGV: tmp_path / "crash"}
+    killed, crashed = (small("mortal", objective={"file": str(path), "signal": int(s)}) for s, path in ends.items())
+    fine = small(seed=2)
+    for path in ends.values():
+        path.touch()
+    events = list(run_all([killed, crashed, fine], store, workers=1, save_every=0))
     assert done(events) == {killed.key: "failed", crashed.key: "failed", fine.key: "finished"}
     reasons = {event.spec.key: event.reason for event in events if event.kind == "done"}
     assert reasons[killed.key] == "its worker process was ended by SIGKILL (out of memory?)"
@@ -197,7 +219,7 @@ def test_a_killed_worker_fails_its_run_alone_which_then_goes_on_where_it_stood(t
     }
     again = list(run_all([killed, crashed, fine], store, workers=1, save_every=0))
     assert done(again) == {killed.key: "finished", crashed.key: "finished"}
-    assert all(event.step > event.steps / 10 for event in again if event.kind == "step")
+    assert all(event.step > event.steps / 4 for event in again if event.kind == "step")
     assert stored(store)[killed.key] == plain(execute(killed).run)
 
 
@@ -327,7 +349,7 @@ def test_ctrl_c_ends_the_workers_too_and_keeps_what_is_finished(tmp_path):
         pids = workers(store)
         assert len(pids) == 2
         os.killpg(driver.process.pid, signal.SIGINT)
-        assert driver.process.wait(timeout=60) != 0
+        assert driver.process.wait() != 0
         assert not any(alive(pid) for pid in pids)
         assert "KeyboardInterrupt" in driver.process.stderr.read()
     assert stored(store) == {specs[0].key: plain(execute(specs[0]).run)}
@@ -337,10 +359,16 @@ def test_two_drivers_on_one_store_do_no_run_twice_and_lose_none(tmp_path):
     store = tmp_path / "runs.db"
     specs = [small(seed=seed, recipe={"epochs": 60}) for seed in range(8)]
     with Driver(specs, store, workers=1) as first, Driver(specs[::-1], store, workers=1) as second:
-        for driver in (first, second):
-            driver.start()  # when both have imported everything
-        heard = [[event for event in driver.events() if event["kind"] == "done"] for driver in (first, second)]
-        assert [driver.process.wait(timeout=60) for driver in (first, second)] == [0, 0]
+        first.start()
+        begun = next(first.events())
+        (pid,) = workers(store)
+        os.kill(pid, signal.SIGSTOP)  # in the middle of its runs, so that the second driver finds some to do
+        second.start()
+        other = [next(event for event in second.events() if event["kind"] == "done")]
+        os.kill(pid, signal.SIGCONT)
+        heard = [[begun, *first.events()], [*other, *second.events()]]
+        assert [driver.process.wait() for driver in (first, second)] == [0, 0]
+    heard = [[event for event in events if event["kind"] == "done"] for events in heard]
     own, other = ({event["spec"] for event in events if event["status"] == "finished"} for events in heard)
     assert own
     assert other

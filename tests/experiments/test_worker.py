@@ -304,7 +304,7 @@ def test_a_worker_outlives_ctrl_c_and_goes_when_its_driver_goes_in_the_middle_of
     process.give(LONG)
     process.hear_of("step")
     process.process.stdin.close()
-    assert process.process.wait(timeout=30) == 0
+    assert process.process.wait() == 0
     assert "Traceback" not in process.process.stderr.read()
 
 
@@ -312,7 +312,7 @@ def test_a_driver_that_does_not_listen_any_more_is_no_failure_of_the_run(process
     """What a worker may see of a driver that was killed, before it sees the end of its standard input."""
     process.process.stdout.close()
     process.give(LONG)
-    process.process.wait(timeout=60)
+    process.process.wait()
     store = Store(tmp_path / "runs.db")
     assert store.summaries() == []
     store.close()
