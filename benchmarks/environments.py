@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from harness import ONE_MOVE, Options, environments, in_turns, run, show
 
-from invariance.core import Environment
+from invariance.core.environment import Environment
 
 COUNTS = (2, 8, 64, 512)
 BATCHED_ROWS, FULL_ROWS = 50_000, 2_048

@@ -8,9 +8,10 @@ test pool 10,000 random images. Processor time in one run, one thread, in turns.
 import torch
 from harness import Options, in_turns, show
 
-from invariance.core import Mechanism, generator
-from invariance.evaluation import exact, sampled, score
-from invariance.families import Bernoulli
+from invariance.core.environment import Mechanism
+from invariance.core.families import Bernoulli
+from invariance.core.seeding import generator
+from invariance.evaluation.scores import exact, sampled, score
 from invariance.models.mlp import MLP
 
 IMAGES = 10_000

@@ -13,24 +13,24 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from invariance.core import Environment
-from invariance.families import Bernoulli
+from invariance.core.environment import Environment
+from invariance.core.families import Bernoulli
+from invariance.methods.base import Method
+from invariance.methods.birm import BIRM
+from invariance.methods.bloc_irm import BLOCIRM
+from invariance.methods.erm import ERM
+from invariance.methods.fishr import Fishr
+from invariance.methods.irm_game import IRMGame
+from invariance.methods.irmv0 import IRMv0
+from invariance.methods.irmv1 import IRMv1
+from invariance.methods.rex import REx
+from invariance.methods.sparse_irm import SparseIRM
 from invariance.models.mlp import MLP
-from invariance.objectives.base import Objective
-from invariance.objectives.birm import BIRM
-from invariance.objectives.bloc_irm import BLOCIRM
-from invariance.objectives.erm import ERM
-from invariance.objectives.fishr import Fishr
-from invariance.objectives.irm_game import IRMGame
-from invariance.objectives.irmv0 import IRMv0
-from invariance.objectives.irmv1 import IRMv1
-from invariance.objectives.rex import REx
-from invariance.objectives.sparse_irm import SparseIRM
 from invariance.recipes.presets import recipe
-from invariance.training import Training
+from invariance.training.loop import Training
 
 INPUTS = 2 * 14 * 14  # Colored-MNIST
-ONE_MOVE: dict[str, Objective] = {
+ONE_MOVE: dict[str, Method] = {
     "erm": ERM(),
     "irmv1": IRMv1(),
     "irmv0": IRMv0(),
@@ -40,7 +40,7 @@ ONE_MOVE: dict[str, Objective] = {
     "bloc-irm": BLOCIRM(),
     "sparse-irm": SparseIRM(),
 }
-METHODS: dict[str, Objective] = {**ONE_MOVE, "irm-game": IRMGame()}
+METHODS: dict[str, Method] = {**ONE_MOVE, "irm-game": IRMGame()}
 
 Step = Callable[[], object]
 
@@ -107,7 +107,7 @@ def environments(sizes: Sequence[int], seed: int = 0) -> list[Environment]:
     return [Environment(f"{e:04d}", x[a:b], y[a:b]) for e, (a, b) in enumerate(pairwise(ends))]
 
 
-def run(objective: Objective, data: Sequence[Environment], name: str) -> Training:
+def run(objective: Method, data: Sequence[Environment], name: str) -> Training:
     """A run of the recipe ``name`` on Colored-MNIST's network, half-way between the switch and its end."""
     model = MLP().build((INPUTS,), 1)
     training = Training(model, objective, data, recipe(name, objective.preferences), Bernoulli(), 0)

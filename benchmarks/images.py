@@ -22,16 +22,18 @@ import torch
 from harness import METHODS, Options, in_turns, show
 from PIL import Image
 
-from invariance.core import Batch, Environment, generator
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.families import Bernoulli
+from invariance.core.inputs import Pixels, floats
+from invariance.core.seeding import generator
 from invariance.data.folder import Folder
-from invariance.data.pictures import listed, pictures, read
-from invariance.evaluation import score
-from invariance.families import Bernoulli
+from invariance.data.images.image_files import listed, pictures, read
+from invariance.evaluation.scores import score
+from invariance.methods.base import Method
 from invariance.models.resnet import Features, ResNet
-from invariance.objectives.base import Objective
-from invariance.pixels import Pixels, floats
 from invariance.recipes.presets import recipe
-from invariance.training import Training
+from invariance.training.loop import Training
 
 BATCH, SIZE = 128, 64
 LARGE = (1200, 900)  # 3.2 MB as a bitmap
@@ -71,7 +73,7 @@ def batches(folder: Path, options: Options) -> None:
     show("Batches of 128 images", found, "Aim: decoding takes at least 20 times as long as the cache.", options)
 
 
-def training(objective: Objective, gradient: str, batch: int, size: int, width: int = 64) -> Training:
+def training(objective: Method, gradient: str, batch: int, size: int, width: int = 64) -> Training:
     """A run half-way between the switch and its end."""
     random = generator(0, "images")
     data = []

@@ -26,13 +26,15 @@ import torch
 from harness import INPUTS, METHODS, Options, Step, environments, in_turns, run, show
 from torch import Tensor
 
-from invariance.core import Batch, Environment, generator
-from invariance.objectives.base import Annealed, Objective
-from invariance.objectives.birm import BIRM
-from invariance.objectives.erm import ERM
-from invariance.pixels import floats
-from invariance.schedules import Clock
-from invariance.training import Training
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.inputs import floats
+from invariance.core.seeding import generator
+from invariance.methods.base import AnnealedMethod, Method
+from invariance.methods.birm import BIRM
+from invariance.methods.erm import ERM
+from invariance.recipes.schedules import Clock
+from invariance.training.loop import Training
 
 BATCH, WIDTH, ROWS = 1024, 390, 50_000
 ONE_PIECE = sys.maxsize
@@ -53,9 +55,9 @@ def bound() -> Step:
     return products
 
 
-def weights(objective: Objective, clock: Clock) -> straightforward.Weights:
+def weights(objective: Method, clock: Clock) -> straightforward.Weights:
     """What the loop has to multiply and divide by to do the same."""
-    if isinstance(objective, Annealed):
+    if isinstance(objective, AnnealedMethod):
         return straightforward.Weights(objective.gamma_at(clock), objective.l2, objective.divisor(clock))
     assert isinstance(objective, ERM)
     return straightforward.Weights(0.0, objective.l2, 1.0)

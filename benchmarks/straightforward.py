@@ -14,9 +14,9 @@ from torch.func import functional_call, vmap
 from torch.func import grad as gradient_of
 from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
 
-from invariance.core import Environment
+from invariance.core.environment import Environment
+from invariance.core.inputs import floats
 from invariance.models.base import Model
-from invariance.pixels import floats
 
 Parts = Sequence[tuple[Tensor, Tensor]]
 """Inputs and labels of each environment."""

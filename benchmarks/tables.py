@@ -80,7 +80,7 @@ def fits(folder: Path, rows: int, options: Options) -> Path:
     with parquet.ParquetWriter(path, piece(0, 1).schema) as file:
         for start in range(0, rows, PIECE):
             file.write_table(piece(start, min(PIECE, rows - start)))
-    start_up = measured("-c", "import sklearn, torch, invariance.fitted, invariance.tables.frame").seconds
+    start_up = measured("-c", "import sklearn, torch, invariance.fitting, invariance.tabular.frame").seconds
     table: list[dict[str, object]] = []
     for name, way in WAYS.items():
         costs = []

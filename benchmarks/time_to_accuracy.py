@@ -18,15 +18,15 @@ from harness import Options, show
 from straightforward import METHODS, Weights, total
 from torch import nn
 
-from invariance.core import Benchmark
+from invariance.core.environment import Benchmark
+from invariance.core.inputs import floats
+from invariance.core.provenance import cores
 from invariance.data.colored_mnist import ColoredMNIST
-from invariance.evaluation import Scores, exact
+from invariance.evaluation.scores import Scores, exact
 from invariance.experiments.run import fresh_model
 from invariance.experiments.spec import Spec
-from invariance.manifest import cores
 from invariance.models.base import Model
-from invariance.pixels import floats
-from invariance.training import train
+from invariance.training.loop import train
 
 AVERAGE, GAP = 0.6833, 0.0204
 STEPS, WARMUP, GAMMA, L2, LR = 501, 190, 91257.18612616344, 0.00110794568, 0.0004898536566546834

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from invariance.catalogue import defaults
+from invariance.core.catalogue import defaults
 from invariance.data import DATA
 from invariance.data.base import DataSet
-from invariance.objectives import METHODS
-from invariance.profiles import adjusted
+from invariance.methods import METHODS
+from invariance.methods.profile import adjusted
 
 HERE = Path(__file__).parent / "generated"
 

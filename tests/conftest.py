@@ -11,12 +11,13 @@ import torch
 from hypothesis import HealthCheck, settings
 from torch import nn
 
-from invariance.core import Environment, generator
+from invariance.core.environment import Environment
+from invariance.core.families import Bernoulli, Categorical, Family
+from invariance.core.seeding import generator
 from invariance.data import DATA
-from invariance.families import Bernoulli, Categorical, Family
+from invariance.methods import METHODS
 from invariance.models import MODELS
 from invariance.models.base import Model, linear
-from invariance.objectives import METHODS
 
 torch.set_num_threads(1)
 

@@ -3,24 +3,26 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
 import invariance
-from invariance.catalogue import Catalogue, defaults
+from invariance.core.catalogue import Catalogue, defaults
+from invariance.core.errors import BadValue, InvarianceError, UnknownName
 from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
-from invariance.errors import BadValue, InvarianceError, UnknownName
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
+from invariance.methods import METHODS
+from invariance.methods.irmv1 import IRMv1
 from invariance.models import MODELS
 from invariance.models.linear import Linear
-from invariance.objectives import METHODS
-from invariance.objectives.irmv1 import IRMv1
+from invariance.studies import STUDIES
 
-CATALOGUES = {"objectives": METHODS, "data": DATA, "models": MODELS}
+CATALOGUES = {"methods": METHODS, "data": DATA, "models": MODELS}
 EVERY = [(catalogue, name) for catalogue in CATALOGUES.values() for name in catalogue.classes]
 each = pytest.mark.parametrize(("catalogue", "name"), EVERY, ids=[name for _, name in EVERY])
 
@@ -193,11 +195,11 @@ METHOD = '''
 
     from pydantic.dataclasses import dataclass
 
-    from invariance.objectives.base import Move, Objective
-    from invariance.values import STRICT, Positive
+    from invariance.methods.base import Move, Method
+    from invariance.core.fields import STRICT, Positive
 
     @dataclass(frozen=True, config=STRICT)
-    class WorstCase(Objective):
+    class WorstCase(Method):
         """The highest risk."""
 
         title: ClassVar[str] = "Worst case"
@@ -215,7 +217,7 @@ SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 3, "batch_size": 50}}
 
 
 def test_a_method_of_another_package_is_listed_and_trained_like_the_others(plugin):
-    plugin(METHOD, objectives=["worst-case = another_package:WorstCase"])
+    plugin(METHOD, methods=["worst-case = another_package:WorstCase"])
     assert set(METHODS.classes) > {"worst-case", "irmv1"}
     spec = Spec.of("two-bit", "worst-case", "short", changes={"objective": {"power": 3}, **SMALL})
     assert spec.objective.power == 3
@@ -228,7 +230,7 @@ def test_a_method_of_another_package_is_listed_and_trained_like_the_others(plugi
 
 
 def test_a_method_of_another_package_is_in_the_command_line_too(plugin):
-    folder = plugin(METHOD, objectives=["worst-case = another_package:WorstCase"])
+    folder = plugin(METHOD, methods=["worst-case = another_package:WorstCase"])
     command = [Path(sys.executable).with_name("invariance"), "compare", "--methods", "worst-case,erm", "--json"]
     command += ["--data", "two-bit", "--set", "data.samples=500", "--set", "recipe.epochs=60", "--seeds", "1"]
     done = subprocess.run(
@@ -241,26 +243,41 @@ def test_a_method_of_another_package_is_in_the_command_line_too(plugin):
 
 @pytest.mark.parametrize("name", ["worst_case", "WorstCase"])
 def test_an_entry_points_name_may_be_spelt_as_names_are(plugin, name):
-    plugin(METHOD, objectives=[f"{name} = another_package:WorstCase"])
+    plugin(METHOD, methods=[f"{name} = another_package:WorstCase"])
     assert METHODS[name].__name__ == "WorstCase"
     assert all(METHODS[listed] is cls for listed, cls in METHODS.classes.items())
 
 
+def test_the_earlier_name_of_the_group_still_counts(plugin):
+    plugin(METHOD, objectives=["worst-case = another_package:WorstCase"])
+    assert METHODS["worst-case"].__name__ == "WorstCase"
+
+
+@pytest.mark.parametrize("catalogue", [DATA, STUDIES], ids=lambda c: c.kind)
+def test_folders_inside_a_catalogue_and_what_they_hold_are_not_listed(catalogue):
+    folder = Path(import_module(catalogue.package).__file__).parent
+    inside = {path.stem.replace("_", "-") for path in folder.glob("*/**/*.py")} | {
+        path.name for path in folder.iterdir()
+    }
+    assert inside
+    assert not inside & catalogue.classes.keys()
+
+
 def test_an_entry_point_that_is_no_method_is_refused(plugin):
-    plugin(METHOD, objectives=["odd = another_package:not_a_class"])
+    plugin(METHOD, methods=["odd = another_package:not_a_class"])
     with pytest.raises(InvarianceError) as caught:
         METHODS["irmv1"]
-    assert one_line(caught) == "entry point 'odd' of invariance.objectives is no Objective class"
+    assert one_line(caught) == "entry point 'odd' of invariance.methods is no Method class"
 
 
 @pytest.mark.parametrize("entry", ["odd = another_package:Missing", "odd = no_such_package:Odd"])
 def test_an_entry_point_that_cannot_be_loaded_is_named_in_one_line(plugin, entry):
-    plugin(METHOD, objectives=[entry])
+    plugin(METHOD, methods=[entry])
     with pytest.raises(InvarianceError) as caught:
         METHODS["irmv1"]
     assert "odd" in one_line(caught)
 
 
 def test_the_package_itself_is_found_again_when_the_other_one_is_gone():
-    assert Catalogue("method", "invariance.objectives", METHODS.base).classes == METHODS.classes
+    assert Catalogue("method", "invariance.methods", METHODS.base).classes == METHODS.classes
     assert "worst-case" not in METHODS.classes

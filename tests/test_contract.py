@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from invariance.core import Benchmark
+from invariance.core.environment import Benchmark
 from invariance.data.two_bit import TwoBit
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
+from invariance.methods import METHODS
 from invariance.models.mlp import MLP
-from invariance.objectives import METHODS
 from invariance.recipes.recipe import Recipe
-from invariance.training import train
+from invariance.training.loop import train
 
 SLOTS = {
     "batch_size": [None, 64],

@@ -15,7 +15,7 @@ def test_one_file_in_the_folder_makes_a_method_that_every_command_knows(tmp_path
     code = re.search(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     assert code
     shutil.copytree(ROOT / "src" / "invariance", tmp_path / "invariance")
-    (tmp_path / "invariance" / "objectives" / "risk_range.py").write_text(code[1])
+    (tmp_path / "invariance" / "methods" / "risk_range.py").write_text(code[1])
 
     def invariance(*arguments: str) -> list[dict[str, object]]:
         done = subprocess.run(

@@ -8,8 +8,8 @@ import pytest
 
 import invariance
 from invariance.data import DATA
+from invariance.methods import METHODS
 from invariance.models import MODELS
-from invariance.objectives import METHODS
 
 STUB = Path(invariance.__file__).with_suffix(".pyi")
 
@@ -44,10 +44,10 @@ def test_every_method_data_set_and_model_is_exported(catalogue):
 
 
 def test_every_error_is_exported():
-    from invariance import errors
+    from invariance.core import errors
 
     raised = [name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)]
-    own = [name for name in raised if getattr(errors, name).__module__ == "invariance.errors"]
+    own = [name for name in raised if getattr(errors, name).__module__ == "invariance.core.errors"]
     assert set(own) <= stubbed().keys()
 
 

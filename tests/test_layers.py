@@ -14,15 +14,13 @@ import invariance
 ROOT = Path(invariance.__file__).parent
 
 LAYERS = [
-    {"values", "errors", "artefacts", "manifest"},
-    {"families", "schedules", "catalogue", "folders", "tables", "pixels"},
-    {"core", "recipes"},
-    {"models", "homogeneity"},
-    {"data", "objectives", "evaluation"},
-    {"explaining", "vitals", "landscape", "profiles"},
-    {"training", "selection"},
+    {"core"},
+    {"recipes", "models", "tabular"},
+    {"methods", "data"},
+    {"evaluation"},
+    {"training"},
     {"estimators", "experiments"},
-    {"studies", "fitted", "assessment"},
+    {"studies", "fitting"},
     {"report"},
     {"cli"},
     {"__main__"},

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from invariance.core import Benchmark, generator
+from invariance.core.environment import Benchmark
+from invariance.core.errors import BadValue, DataError
+from invariance.core.seeding import generator
 from invariance.data.celeba import ATTRIBUTES, IMAGES, PARTITION, CelebA, faces
-from invariance.errors import BadValue, DataError
 
 SMALL = {"image_size": 8}
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from invariance.core import Benchmark
+from invariance.core.environment import Benchmark
+from invariance.core.errors import BadValue, DataError
 from invariance.data import DATA
 from invariance.data.cifar_mnist import CIFARMNIST, Digits, stacked
-from invariance.errors import BadValue, DataError
 
 BETAS = (0.001, 0.3)
 SOME = CIFARMNIST(images=4000)

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from invariance.core import Benchmark, Environment
+from invariance.core.environment import Benchmark, Environment
+from invariance.core.errors import BadValue, DataError
+from invariance.core.inputs import Pixels, loaded
 from invariance.data import DATA
-from invariance.data.coco import objects
 from invariance.data.colored_object import ColoredObject
-from invariance.errors import BadValue, DataError
+from invariance.data.images.coco import objects
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
-from invariance.pixels import Pixels, loaded
 
 BETAS = (0.001, 0.3)
 GREY, GREEN = (96, 96, 96), (0, 96, 0)

@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from invariance.core import Batch, Benchmark
+from invariance.core.batch import Batch
+from invariance.core.environment import Benchmark
+from invariance.core.families import Bernoulli
 from invariance.data.two_bit import TwoBit
-from invariance.evaluation import exact
-from invariance.families import Bernoulli
+from invariance.evaluation.scores import exact
+from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
-from invariance.objectives.irmv1 import scale_gradient
 
 
 class Table(nn.Module):

@@ -15,10 +15,10 @@ from PIL import Image
 
 from invariance import __version__
 from invariance.cli import main
+from invariance.core.errors import UnknownName
 from invariance.data import DATA
-from invariance.errors import UnknownName
+from invariance.methods import METHODS
 from invariance.models import MODELS
-from invariance.objectives import METHODS
 from invariance.recipes.presets import PRESETS
 
 COMMAND = Path(sys.executable).with_name("invariance")
@@ -290,8 +290,8 @@ FETCHED = '''
     from pydantic.dataclasses import dataclass
 
     from invariance.data.base import DataSet
-    from invariance.data.files import File
-    from invariance.values import STRICT
+    from invariance.data.formats.downloads import File
+    from invariance.core.fields import STRICT
 
     @dataclass(frozen=True, config=STRICT)
     class Fetched(DataSet):
@@ -449,11 +449,11 @@ FAULTY = '''
     import torch
     from pydantic.dataclasses import dataclass
 
-    from invariance.core import Benchmark, Environment
+    from invariance.core.environment import Benchmark, Environment
     from invariance.data.base import DataSet
-    from invariance.families import Bernoulli, Categorical, Gaussian
+    from invariance.core.families import Bernoulli, Categorical, Gaussian
     from invariance.models.mlp import MLP
-    from invariance.values import STRICT
+    from invariance.core.fields import STRICT
 
     @dataclass(frozen=True, config=STRICT)
     class Faulty(DataSet):

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
 
-from invariance.data.pictures import read
+from invariance.core.inputs import Pixels
+from invariance.data.images.image_files import read
 from invariance.estimators.saved import load
-from invariance.pixels import Pixels
 
 CLASSES = ("dog", "house", "person")
 KNOWN, UNSEEN = ("art_painting", "cartoon", "sketch"), ("photo",)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from invariance.core.errors import BadValue
 from invariance.data import DATA
-from invariance.errors import BadValue
 from invariance.experiments.run import execute, load_benchmark
 from invariance.experiments.spec import Spec
-from invariance.objectives import METHODS
+from invariance.methods import METHODS
 from invariance.studies import STUDIES
-from invariance.studies.base import arm
+from invariance.studies.support.base import arm
 
 FOLDERS = {
     "celeba": ["celeba"],

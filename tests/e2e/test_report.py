@@ -30,12 +30,12 @@ PLUGIN = '''
     import torch
     from pydantic.dataclasses import dataclass
 
-    from invariance.core import Benchmark, Environment
+    from invariance.core.environment import Benchmark, Environment
     from invariance.data.base import DataSet
-    from invariance.families import Bernoulli
+    from invariance.core.families import Bernoulli
     from invariance.models.mlp import MLP
-    from invariance.objectives.base import Penalised
-    from invariance.values import STRICT
+    from invariance.methods.base import PenalisedMethod
+    from invariance.core.fields import STRICT
 
     @dataclass(frozen=True, config=STRICT)
     class Sites(DataSet):
@@ -54,7 +54,7 @@ PLUGIN = '''
             return Benchmark(Bernoulli(), train, test=train)
 
     @dataclass(frozen=True, config=STRICT)
-    class Mine(Penalised):
+    class Mine(PenalisedMethod):
         """A method of another package."""
 
         title: ClassVar[str] = "HOSTILE method"

@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 import pyarrow as pa
 from pyarrow import parquet
 
-from invariance.tables import source as sources
+from invariance.tabular import source as sources
 
 COMMAND = Path(sys.executable).with_name("invariance")
 KNOWN = {"Lyon": 0.98, "Bern": 0.95, "Graz": 0.03, "Gent": 0.9}
@@ -215,7 +215,7 @@ def test_memory_does_not_grow_with_the_file(practice, tmp_path):
     code = """
 import resource, sys
 from invariance.cli import main
-from invariance.tables import source
+from invariance.tabular import source
 source.BLOCK = 1 << 18
 sys.argv = ["invariance", "predict", *sys.argv[1:]]
 try:

@@ -8,7 +8,7 @@ import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from invariance.core import Environment
+from invariance.core.environment import Environment
 from invariance.estimators import auto, defaults
 from invariance.estimators.auto import Candidate, folds
 from invariance.estimators.classifier import InvariantClassifier

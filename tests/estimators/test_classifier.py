@@ -8,12 +8,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from torch import nn
 
-from invariance.errors import BadValue, UnknownName
+from invariance.core.errors import BadValue, UnknownName
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.network import Standard
-from invariance.objectives import METHODS
-from invariance.objectives.birm import BIRM
-from invariance.objectives.irmv1 import IRMv1
+from invariance.methods import METHODS
+from invariance.methods.birm import BIRM
+from invariance.methods.irmv1 import IRMv1
 from invariance.recipes.presets import recipe
 
 ONE = "one environment has nothing to be invariant across"

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from invariance.errors import BadValue
+from invariance.core.errors import BadValue
+from invariance.core.inputs import Pixels, floats
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.saved import load, save
 from invariance.models.mlp import MLP
 from invariance.models.resnet import ResNet
-from invariance.pixels import Pixels, floats
 from invariance.recipes.presets import recipe
 
 QUICK = recipe("short", changes={"epochs": 2, "batch_size": 16})

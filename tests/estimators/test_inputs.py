@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from invariance.errors import BadValue
+from invariance.core.errors import BadValue
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.inputs import grouped, weighed
 from invariance.estimators.regressor import InvariantRegressor

@@ -7,14 +7,14 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from invariance.errors import BadValue, DataError, InvarianceError, StoreError
+from invariance.core.errors import BadValue, DataError, InvarianceError, StoreError
+from invariance.core.model_folder import MANIFEST, WEIGHTS
 from invariance.estimators import saved
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.regressor import InvariantRegressor
 from invariance.estimators.saved import load, read, save
-from invariance.folders import MANIFEST, WEIGHTS
-from invariance.objectives import METHODS
-from invariance.objectives.rex import REx
+from invariance.methods import METHODS
+from invariance.methods.rex import REx
 from invariance.recipes.presets import recipe
 
 VARIANTS = {name: {"method": name} for name in METHODS.classes if name != "grayscale"} | {

@@ -6,7 +6,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_valida
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance.errors import BadValue
+from invariance.core.errors import BadValue
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.scorers import accuracy_gap, average_accuracy, worst_environment_accuracy
 

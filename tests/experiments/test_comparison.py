@@ -4,13 +4,13 @@ import pickle
 import numpy as np
 import pytest
 
-from invariance import errors
-from invariance.errors import BadValue
-from invariance.evaluation import Scores
-from invariance.experiments.comparison import Comparison, Row
+from invariance.core import errors
+from invariance.core.errors import BadValue
+from invariance.evaluation.scores import Scores
+from invariance.experiments.comparison import Comparison, ComparisonRow
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
-from invariance.selection import Checkpoint
+from invariance.training.selection import Checkpoint
 
 SMALL = {"data": {"samples": 200}, "recipe": {"epochs": 5, "batch_size": 200}}
 
@@ -158,7 +158,7 @@ def test_a_row_is_what_it_is_whatever_came_first():
     seeds = tuple(spec("erm", seed) for seed in range(3))
     runs = [run(own, 0.1 * (i + 4)) for i, own in enumerate(seeds)]
     assert Comparison((seeds,)).rows(runs) == Comparison((seeds,)).rows(runs[::-1])
-    assert isinstance(Comparison((seeds,)).rows(runs)[0], Row)
+    assert isinstance(Comparison((seeds,)).rows(runs)[0], ComparisonRow)
 
 
 def test_a_run_that_was_made_under_another_name_of_its_recipe_is_in_its_row():

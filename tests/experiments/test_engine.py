@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from invariance.errors import BadValue, InvarianceError, StoreError
+from invariance.core.errors import BadValue, InvarianceError, StoreError
 from invariance.experiments.engine import Event, run_all
 from invariance.experiments.run import TICKS, Run, execute
 from invariance.experiments.spec import Spec
@@ -177,11 +177,11 @@ import os
 from pathlib import Path
 from typing import ClassVar
 from pydantic.dataclasses import dataclass
-from invariance.objectives.base import Objective
-from invariance.objectives.erm import ERM
+from invariance.methods.base import Method
+from invariance.methods.erm import ERM
 
 @dataclass(frozen=True)
-class Mortal(Objective):
+class Mortal(Method):
     title: ClassVar[str] = "Mortal"
     about: ClassVar[str] = ""
     formula: ClassVar[str] = ""
@@ -243,7 +243,7 @@ from pydantic.dataclasses import dataclass
 from invariance.data.base import DataSet
 from invariance.data.two_bit import TwoBit
 from invariance.models.mlp import MLP
-from invariance.objectives.base import Objective
+from invariance.methods.base import Method
 
 class Both:
     title: ClassVar[str] = "Broken"
@@ -253,12 +253,12 @@ class Both:
     licence: ClassVar[str] = ""
 
 @dataclass(frozen=True)
-class Raises(Both, Objective):
+class Raises(Both, Method):
     def moves(self, model, batch, clock, generator):
         raise ArithmeticError("two lines\\n  of reason")
 
 @dataclass(frozen=True)
-class Leaves(Both, Objective):
+class Leaves(Both, Method):
     def moves(self, model, batch, clock, generator):
         print("last words")
         os.system("echo very last words >&2")

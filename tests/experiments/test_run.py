@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from invariance.errors import BadValue
-from invariance.evaluation import Scores
-from invariance.experiments.run import TICKS, Moment, Partial, Run, digest, execute
+from invariance.core.errors import BadValue
+from invariance.evaluation.landscape import landscape
+from invariance.evaluation.scores import Scores
+from invariance.experiments.run import TICKS, Moment, ResumeState, Run, digest, execute
 from invariance.experiments.spec import Spec
-from invariance.landscape import landscape
-from invariance.objectives import METHODS
+from invariance.methods import METHODS
 from invariance.recipes.recipe import Recipe
-from invariance.training import train
+from invariance.training.loop import train
 
 VARIANTS = {name: {} for name in METHODS.classes} | {
     "fishr with a moving average": {"ema": 0.9},
@@ -118,10 +118,10 @@ def test_a_landscape_is_drawn_where_it_is_asked_for():
 # Going on
 
 
-def kept(spec: Spec) -> tuple[Run, list[Partial]]:
+def kept(spec: Spec) -> tuple[Run, list[ResumeState]]:
     """A run, and what would have been kept at each of its checkpoints."""
-    partials: list[Partial] = []
-    run = execute(spec, lambda moment: partials.append(moment.partial()) if moment.measured else None).run
+    partials: list[ResumeState] = []
+    run = execute(spec, lambda moment: partials.append(moment.resume_state()) if moment.measured else None).run
     return replace(run, seconds=0.0), partials
 
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from invariance.errors import BadValue, DataError, InvarianceError
-from invariance.evaluation import evaluate, outputs
+from invariance.core.errors import BadValue, DataError, InvarianceError
+from invariance.core.model_folder import MANIFEST, WEIGHTS, claim
+from invariance.evaluation.scores import evaluate, outputs
 from invariance.experiments.run import Executed, execute
 from invariance.experiments.saved import load, save
 from invariance.experiments.spec import Spec
-from invariance.folders import MANIFEST, WEIGHTS, claim
+from invariance.methods import METHODS
 from invariance.models.mlp import MLP
 from invariance.models.resnet import ResNet
-from invariance.objectives import METHODS
 
 VARIANTS = {name: {} for name in METHODS.classes} | {
     "fishr with a moving average": {"ema": 0.9},

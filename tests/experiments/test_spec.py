@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from invariance.core.errors import BadValue, DataError, InvarianceError, UnknownName
 from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
 from invariance.data.colored_mnist import ColoredMNIST
-from invariance.errors import BadValue, DataError, InvarianceError, UnknownName
 from invariance.experiments.spec import SECTIONS, Evaluation, Spec, parse_changes
+from invariance.methods import METHODS
+from invariance.methods.irmv1 import IRMv1
 from invariance.models import MODELS
 from invariance.models.linear import Linear
 from invariance.models.mlp import MLP
-from invariance.objectives import METHODS
-from invariance.objectives.irmv1 import IRMv1
 from invariance.recipes.gradient import SAM
 from invariance.recipes.presets import PRESETS, recipe
-from invariance.schedules import Steps
+from invariance.recipes.schedules import Steps
 
 
 def one_line(caught: pytest.ExceptionInfo[InvarianceError]) -> str:

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from invariance.errors import BadValue, InvarianceError, StoreError, UnknownName
-from invariance.evaluation import Scores
+from invariance.core.errors import BadValue, InvarianceError, StoreError, UnknownName
+from invariance.core.provenance import provenance
+from invariance.evaluation.scores import Scores
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import APPLICATION, SCHEMA, Store, Summary, work_folder
-from invariance.manifest import manifest
 
 
 @cache
@@ -88,7 +88,7 @@ def test_what_is_not_there_is_none(store):
     assert store.get("0" * 24) is None
     assert not store.has("0" * 24)
     assert store.done() == set()
-    assert store.summaries() == store.groups() == store.manifests() == []
+    assert store.summaries() == store.groups() == store.provenances() == []
 
 
 def test_a_summary_holds_what_is_listed(store):
@@ -124,7 +124,7 @@ def test_records_hold_everything(store):
     store.add(run())
     (record,) = store.records()
     assert Run.from_json(json.loads(json.dumps(record))) == run()
-    assert record["versions"] == manifest()["versions"]
+    assert record["versions"] == provenance()["versions"]
     assert record["key"] == run().spec.key
 
 
@@ -157,7 +157,7 @@ def test_trials_hold_every_seed_and_every_held_out_environment(store):
 def test_runs_of_one_machine_and_version_share_a_manifest(store):
     for seed in range(3):
         store.add(run(seed=seed))
-    assert store.manifests() == [(manifest(), 3)]
+    assert store.provenances() == [(provenance(), 3)]
 
 
 def test_a_run_is_found_by_the_beginning_of_its_key(store):
@@ -233,7 +233,7 @@ PROCESSES = """
 import json, os, random, signal, sys, time
 from dataclasses import replace
 from pathlib import Path
-from invariance.manifest import manifest
+from invariance.core.provenance import provenance
 from invariance.experiments.run import Run
 from invariance.experiments.store import Store
 
@@ -242,7 +242,7 @@ base = Run.from_json(json.loads(Path(sys.argv[3]).read_text()))
 runs = [replace(base, spec=replace(base.spec, seed=seed)) for seed in range(400)]
 for own in runs:
     own.spec.key  # worked out once, as is this:
-manifest()
+provenance()
 
 
 def fork(work, *arguments):
@@ -619,7 +619,7 @@ def test_listing_costs_ten_times_as_much_for_ten_times_as_many_runs(stores):
 
 def test_listing_does_not_touch_the_records(stores):
     _, large = stores
-    for listing in (Store.summaries, Store.groups, Store.done, Store.manifests):
+    for listing in (Store.summaries, Store.groups, Store.done, Store.provenances):
         assert not [plan for plan in plans(large, listing) if "records" in plan]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from invariance.experiments import partial
-from invariance.experiments.run import Partial, Run, execute
+from invariance.experiments import resume
+from invariance.experiments.run import ResumeState, Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 from invariance.experiments.worker import Worker
@@ -107,15 +107,15 @@ def test_a_run_that_another_process_is_at_is_left_to_it(bench):
 
 
 @cache
-def half_way(spec: Spec) -> Partial:
+def half_way(spec: Spec) -> ResumeState:
     """The run in the middle."""
-    found: list[Partial] = []
-    execute(spec, lambda moment: found.append(moment.partial()) if moment.measured else None)
+    found: list[ResumeState] = []
+    execute(spec, lambda moment: found.append(moment.resume_state()) if moment.measured else None)
     return found[4]
 
 
 def test_a_run_goes_on_from_its_checkpoint(bench):
-    partial.save(half_way(small()), bench.checkpoint(small()))
+    resume.save(half_way(small()), bench.checkpoint(small()))
     first, *_ = bench.work(small())
     assert first["step"] > 40
     assert plain(bench.store.get(small().key)) == expected()
@@ -125,7 +125,7 @@ def test_a_run_goes_on_from_its_checkpoint(bench):
 @pytest.mark.parametrize("content", [b"", b"garbage", "truncated"], ids=["empty", "garbage", "truncated"])
 def test_a_checkpoint_that_cannot_be_read_starts_the_run_anew(bench, content):
     path = bench.checkpoint(small())
-    partial.save(half_way(small()), path)
+    resume.save(half_way(small()), path)
     path.write_bytes(path.read_bytes()[:-100] if content == "truncated" else content)
     first, *_, last = bench.work(small())
     assert (first["step"], last["status"]) == (1, "finished")
@@ -136,7 +136,7 @@ def test_a_checkpoint_that_cannot_be_read_starts_the_run_anew(bench, content):
 @pytest.mark.parametrize("other", [small("irm-game"), small(model={"width": 3})], ids=["method", "width"])
 def test_a_checkpoint_that_does_not_fit_spoils_at_most_one_try(bench, other):
     """It cannot come about but by hand or by another version, and must not keep a run from ever being done."""
-    partial.save(half_way(other), bench.checkpoint(small()))
+    resume.save(half_way(other), bench.checkpoint(small()))
     bench.work(small())
     bench.work(small())
     assert plain(bench.store.get(small().key)) == expected()
@@ -145,7 +145,7 @@ def test_a_checkpoint_that_does_not_fit_spoils_at_most_one_try(bench, other):
 
 def test_what_killed_processes_left_is_cleared_away_with_the_run(tmp_path):
     bench = Bench(tmp_path / "runs.db", save_every=3600.0)
-    partial.save(half_way(small()), bench.checkpoint(small()))
+    resume.save(half_way(small()), bench.checkpoint(small()))
     for ending in ("part", "lock"):
         (bench.folder / f"{small().key}.{ending}").write_bytes(b"half")
     assert bench.work(small())[-1]["status"] == "finished"
@@ -170,7 +170,7 @@ def test_a_run_is_kept_at_its_checkpoints(bench):
     execute(small(), lambda moment: (watch(moment), seen.append((moment.measured, watch.path.exists()))))
     first = [measured for measured, _ in seen].index(True)
     assert [there for _, there in seen] == [False] * first + [True] * (80 - first)
-    kept = partial.load(watch.path)
+    kept = resume.load(watch.path)
     assert (int(kept.state["step"]), len(kept.history)) == (80, 10)
 
 
@@ -180,11 +180,11 @@ BROKEN = """
 from collections.abc import Iterator
 from typing import ClassVar
 from pydantic.dataclasses import dataclass
-from invariance.objectives.base import Objective
-from invariance.objectives.erm import ERM
+from invariance.methods.base import Method
+from invariance.methods.erm import ERM
 
 @dataclass(frozen=True)
-class Broken(Objective):
+class Broken(Method):
     title: ClassVar[str] = "Broken"
     formula: ClassVar[str] = ""
     citation: ClassVar[str] = ""

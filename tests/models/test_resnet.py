@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from invariance.errors import BadValue, DataError
+from invariance.core.errors import BadValue, DataError
 from invariance.models.resnet import ResNet, read
 
 SMALL = ResNet(width=8)

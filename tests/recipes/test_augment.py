@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from invariance.core import generator
-from invariance.errors import BadValue
+from invariance.core.errors import BadValue
+from invariance.core.seeding import generator
 from invariance.recipes.augment import Augment
 from invariance.recipes.presets import recipe
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from invariance.core import Batch
-from invariance.families import Bernoulli
+from invariance.core.batch import Batch
+from invariance.core.families import Bernoulli
 from invariance.models.base import Model
 from invariance.recipes.gradient import SAM, Plain
 

@@ -2,12 +2,12 @@ from itertools import product
 
 import pytest
 
-from invariance.errors import BadValue, UnknownName
+from invariance.core.errors import BadValue, UnknownName
 from invariance.recipes.gradient import SAM, Plain
+from invariance.recipes.optimiser import LALR, SGD
 from invariance.recipes.presets import PRESETS, recipe
 from invariance.recipes.recipe import Recipe
-from invariance.recipes.step import LALR, SGD
-from invariance.schedules import Decay, Ramp, Steps
+from invariance.recipes.schedules import Decay, Ramp, Steps
 
 
 def test_the_full_batch_recipe_is_the_default():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from invariance.artefacts import Boxes, Column, Curve, Figure, Line, Lines, Printed, Quantity, Surface, Table
+from invariance.core.artefacts import Boxes, Column, Curve, Figure, Line, Lines, Printed, Quantity, Surface, Table
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -104,13 +104,15 @@ def artefacts(table, lines, boxes, surface, histories):
 @pytest.fixture
 def page(artefacts):
     """A report by hand."""
-    from invariance.report.page import Manifest, Method, Page, Section, Trouble
+    from invariance.report.page import MethodEntry, Page, Provenance, Section, Trouble
 
     table, lines, boxes, surface, histories = artefacts
     runs = replace(table, name="trials", title="Every trial", columns=table.columns[:2])
     runs = replace(runs, lines=tuple(replace(line, cells=line.cells[:2]) for line in table.lines * 4))
     formula = "min_θ  mean_e [ R^e(w∘θ) + γ ‖∇_w R^e(w∘θ)‖² ]"
-    methods = tuple(Method(line.label, formula, "Somebody et al., 2020", ("It is averaged.",)) for line in table.lines)
+    methods = tuple(
+        MethodEntry(line.label, formula, "Somebody et al., 2020", ("It is averaged.",)) for line in table.lines
+    )
     collapsed = ("collapsed", "no better than a constant")
     diverged = ("diverged", "the loss is nan after 12 updates")
     return Page(
@@ -128,8 +130,8 @@ def page(artefacts):
             Trouble("fedcba9876543210", "Fishr", "Colored-MNIST", "short", 1, *diverged),
         ),
         methods=methods,
-        manifests=(
-            Manifest(
+        provenances=(
+            Provenance(
                 1240, {"invariance": "0.1.0", "torch": "2.13.0"}, {"system": "Linux", "processor": "a", "cores": "2"}
             ),
         ),

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from invariance.core import BETAS
-from invariance.evaluation import Scores
-from invariance.experiments.comparison import Row
+from invariance.core.environment import BETAS
+from invariance.evaluation.diagnostics import Diagnostics
+from invariance.evaluation.scores import Scores
+from invariance.experiments.comparison import ComparisonRow
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
-from invariance.selection import Checkpoint
-from invariance.studies.base import Arm, Results, Study
-from invariance.vitals import Vitals
+from invariance.studies.support.base import Arm, Results, Study
+from invariance.training.selection import Checkpoint
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def run() -> Callable[..., Run]:
         scores = Scores({f"β={beta:g}": average + (0.5 - beta) * gap / 0.9 for beta in BETAS})
         history = []
         for step in range(1, checkpoints + 1):
-            vitals = Vitals({"a": 0.5}, {"a": 0.1**step, "b": 0.0}, None, 1.0, 2.0, 1.0)
+            vitals = Diagnostics({"a": 0.5}, {"a": 0.1**step, "b": 0.0}, None, 1.0, 2.0, 1.0)
             constant = status == "collapsed" and step == checkpoints
             history.append(Checkpoint(step, 1.0, constant, scores, scores, scores, None, vitals, 0.5, 1.0))
         points = spec.evaluation.landscape
@@ -48,12 +48,12 @@ def results(run: Callable[..., Run]) -> Callable[..., Results]:
         status: Callable[[int, int], str] = lambda arm, seed: "finished",
         having: Callable[[Arm], bool] = lambda arm: True,
     ) -> Results:
-        rows: dict[str, Row] = {}
+        rows: dict[str, ComparisonRow] = {}
         for i, arm in enumerate(study.arms(scale)):
             if arm.spec and having(arm):
                 each = [replace(arm.spec, seed=s) for s in range(seeds)]
                 runs = [run(e, 0.6 + 0.001 * i + 0.01 * s, status=status(i, s)) for s, e in enumerate(each)]
-                rows[arm.spec.key] = Row.of(runs, "last")
+                rows[arm.spec.key] = ComparisonRow.of(runs, "last")
         return Results(scale, "last", rows)
 
     return make

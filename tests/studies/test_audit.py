@@ -1,10 +1,10 @@
 import pytest
 
-from invariance.artefacts import Printed
+from invariance.core.artefacts import Printed
 from invariance.studies import STUDIES
 from invariance.studies.audit import below_the_floor, different_values, impossible
-from invariance.studies.base import Results
-from invariance.studies.printed import Place
+from invariance.studies.support.base import Results
+from invariance.studies.support.printed import Place
 
 
 def pair(average, gap, data="Colored-MNIST", std=None):

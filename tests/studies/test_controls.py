@@ -1,10 +1,10 @@
 import pytest
 
-from invariance.artefacts import Printed
-from invariance.experiments.comparison import Row
+from invariance.core.artefacts import Printed
+from invariance.experiments.comparison import ComparisonRow
 from invariance.studies import STUDIES
-from invariance.studies.base import SCALES, Results
 from invariance.studies.controls import FULL_FEW, FULL_MANY, SMALL_FEW, SMALL_MANY, updates
+from invariance.studies.support.base import SCALES, Results
 
 STUDY = STUDIES["controls"]()
 
@@ -59,7 +59,7 @@ def show(run, averages, method="IRMv1"):
     rows = {}
     for setting, values in averages.items():
         spec = regimes("quick", method)[setting].spec
-        rows[spec.key] = Row.of([run(spec, v / 100) for v in values], "last")
+        rows[spec.key] = ComparisonRow.of([run(spec, v / 100) for v in values], "last")
     (table,) = STUDY.show(Results("quick", "last", rows))
     return table.notes
 

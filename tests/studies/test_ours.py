@@ -2,10 +2,10 @@
 
 import pytest
 
-from invariance.artefacts import Figure, Table
-from invariance.selection import RULES, label
+from invariance.core.artefacts import Figure, Table
 from invariance.studies import STUDIES
-from invariance.studies.results import specs
+from invariance.studies.support.results import specs
+from invariance.training.selection import RULES, label
 
 
 def test_the_parts_of_the_default_recipe_are_told_apart():

@@ -8,7 +8,7 @@ import typer
 
 from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train
 from invariance.cli.follow import INTERRUPTED
-from invariance.errors import InvarianceError
+from invariance.core.errors import InvarianceError
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -9,8 +9,8 @@ from invariance.cli.follow import STORE, StorePath, Workers, carry_out
 from invariance.cli.options import Changes, Json, RecipeName, out, print_json, writable
 
 if TYPE_CHECKING:
-    from invariance.artefacts import Figure
-    from invariance.experiments.comparison import Comparison, Row
+    from invariance.core.artefacts import Figure
+    from invariance.experiments.comparison import Comparison, ComparisonRow
 
 
 def compare(
@@ -37,8 +37,8 @@ def compare(
     """Train several methods with several seeds and show who is fooled by the spurious cue."""
     from invariance.experiments.comparison import Comparison
     from invariance.experiments.spec import Spec, parse_changes
-    from invariance.objectives import METHODS
-    from invariance.selection import rule
+    from invariance.methods import METHODS
+    from invariance.training.selection import rule
 
     rule(selection)
     if picture:
@@ -67,9 +67,9 @@ def compare(
 
 def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Changes of the objective go to every method that has the field; one of them must."""
-    from invariance.catalogue import defaults
-    from invariance.errors import UnknownName
-    from invariance.objectives import METHODS
+    from invariance.core.catalogue import defaults
+    from invariance.core.errors import UnknownName
+    from invariance.methods import METHODS
 
     known = {name: defaults(METHODS[name]).keys() for name in names}
     everywhere = {field for fields in known.values() for field in fields}
@@ -82,7 +82,7 @@ def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str,
     }
 
 
-def _run(comparison: "Comparison", store: Path, workers: int | None) -> "list[Row]":
+def _run(comparison: "Comparison", store: Path, workers: int | None) -> "list[ComparisonRow]":
     from invariance.experiments.store import Store
 
     work = comparison.work()
@@ -91,13 +91,13 @@ def _run(comparison: "Comparison", store: Path, workers: int | None) -> "list[Ro
         return comparison.rows([run for spec in work if (run := kept.get(spec.key))])
 
 
-def _show(rows: "list[Row]") -> None:
+def _show(rows: "list[ComparisonRow]") -> None:
     import numpy as np
     from rich import box
     from rich.table import Table
 
-    from invariance.report.sparkline import sparkline
-    from invariance.selection import label
+    from invariance.report.render.sparkline import sparkline
+    from invariance.training.selection import label
 
     spec = rows[0].spec
     environments = list(next((row.curve() for row in rows if row.chosen), {}))
@@ -124,7 +124,7 @@ def _show(rows: "list[Row]") -> None:
         console.print(note, highlight=False)
 
 
-def _seeds(row: "Row") -> str:
+def _seeds(row: "ComparisonRow") -> str:
     first, last = row.runs[0].spec.seed, row.runs[-1].spec.seed
     return f"seed {first}" if first == last else f"seeds {first}–{last}"
 
@@ -135,7 +135,7 @@ def _mean_std(values: list[float]) -> str:
     return f"{np.mean(values):.1f} ±{np.std(values):4.1f}" if values else "–"
 
 
-def _notes(rows: "list[Row]") -> list[str]:
+def _notes(rows: "list[ComparisonRow]") -> list[str]:
     """What a newcomer should read off the table, and what went wrong."""
     import numpy as np
 
@@ -160,9 +160,9 @@ def _notes(rows: "list[Row]") -> list[str]:
     return notes
 
 
-def _draw(rows: "list[Row]", path: Path, *, quiet: bool) -> None:
+def _draw(rows: "list[ComparisonRow]", path: Path, *, quiet: bool) -> None:
     try:
-        from invariance.report.pictures import draw
+        from invariance.report.render.matplotlib_figures import draw
     except ModuleNotFoundError:
         note = "no picture: it needs matplotlib (pip install 'invariance[report]')"
     else:
@@ -172,8 +172,8 @@ def _draw(rows: "list[Row]", path: Path, *, quiet: bool) -> None:
         out().print(note, highlight=False)
 
 
-def _figure(rows: "list[Row]") -> "Figure":
-    from invariance.artefacts import Figure
+def _figure(rows: "list[ComparisonRow]") -> "Figure":
+    from invariance.core.artefacts import Figure
     from invariance.report.drawings import spectrum
     from invariance.report.settings import Setting
 

@@ -19,9 +19,9 @@ Names = Annotated[list[str] | None, typer.Argument(help="Data sets; all if none 
 @app.command()
 def check(names: Names = None, as_json: Json = False) -> None:
     """Say which files are here, verified against their published checksums, and how complete folders of images are."""
+    from invariance.core.errors import DataError
     from invariance.data import DATA
-    from invariance.data.files import locate
-    from invariance.errors import DataError
+    from invariance.data.formats.downloads import locate
 
     entries: list[dict[str, Any]] = []
     for name in names or DATA.classes:
@@ -50,8 +50,8 @@ def check(names: Names = None, as_json: Json = False) -> None:
 def fetch(names: Names = None, as_json: Json = False) -> None:
     """Download what is missing into the cache, verified."""
     from invariance.data import DATA
-    from invariance.data.files import fetch as download
-    from invariance.data.files import locate
+    from invariance.data.formats.downloads import fetch as download
+    from invariance.data.formats.downloads import locate
 
     places = {}
     with progress() as bar:
@@ -92,9 +92,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Write a picture of samples of every training environment and of some test environments."""
-    from invariance.core import generator
+    from invariance.core.errors import BadValue
+    from invariance.core.seeding import generator
     from invariance.data import DATA
-    from invariance.errors import BadValue
     from invariance.experiments.spec import parse_changes
     from invariance.report.samples import contact_sheet
 

@@ -10,9 +10,9 @@ from invariance.cli.options import Json, errors, out, print_json
 from invariance.cli.own import Broken, opened
 
 if TYPE_CHECKING:
-    from invariance.evaluation import Scores
+    from invariance.evaluation.scores import Scores
     from invariance.experiments.run import Run
-    from invariance.fitted.model import Fitted
+    from invariance.fitting.model import Fitted
 
 MOST = 30
 """Environments that are listed one by one."""
@@ -34,7 +34,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a saved model: in the test environments of its benchmark, or in every environment of data of your own."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     if data is not None:
         if sampled:
@@ -49,8 +49,8 @@ def evaluate(
 
 
 def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None:
-    from invariance.errors import BadValue
-    from invariance.evaluation import evaluate as score_test
+    from invariance.core.errors import BadValue
+    from invariance.evaluation.scores import evaluate as score_test
     from invariance.experiments.saved import load
 
     if _is_estimator(folder):
@@ -73,8 +73,8 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
 
 def _is_estimator(folder: Path) -> bool:
     """Whether a folder holds a model of somebody's own data, which has no test environments."""
+    from invariance.core.model_folder import MANIFEST
     from invariance.estimators.saved import FORMAT
-    from invariance.folders import MANIFEST
 
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -86,8 +86,8 @@ def _is_estimator(folder: Path) -> bool:
 def _own(
     folder: Path, data: Path, environment: str | None, broken: Literal["refuse", "skip"] | None, *, as_json: bool
 ) -> None:
-    from invariance.assessment.sites import wilson
-    from invariance.evaluation import Scores
+    from invariance.evaluation.scores import Scores
+    from invariance.fitting.by_environment import wilson
 
     notes: list[str] = []
     fitted = opened(folder, broken)
@@ -115,7 +115,7 @@ def _show_environments(
     from rich import box
     from rich.table import Table
 
-    from invariance.report.formats import clean
+    from invariance.report.render.formats import clean
 
     title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
@@ -159,8 +159,8 @@ def show(run: "Run", scores: "Scores") -> None:
     """A table of the scores of one model."""
     from rich.table import Table
 
-    from invariance.report.formats import clean
-    from invariance.report.sparkline import sparkline
+    from invariance.report.render.formats import clean
+    from invariance.report.render.sparkline import sparkline
 
     spec = run.spec
     table = Table(title=f"{spec.objective.title} on {spec.data.title}, seed {spec.seed}", show_header=False)

@@ -10,9 +10,9 @@ from invariance.cli.options import Json, out, print_json, progress
 from invariance.cli.own import Broken, needed, refuse
 
 if TYPE_CHECKING:
-    from invariance.assessment.assess import Assessment
     from invariance.estimators.classifier import InvariantClassifier
-    from invariance.fitted.reader import Given
+    from invariance.fitting.assess import Assessment
+    from invariance.fitting.reader import Given
 
 Columns = list[str] | None
 Number = int | None
@@ -61,8 +61,8 @@ def fit(
     Roles of columns are guessed, shown, and yours to change. Folders of images need nothing said: the first level are
     the sites, the second the classes. The output then holds the model, its card and report.html.
     """
-    from invariance.errors import DataError
-    from invariance.folders import claim
+    from invariance.core.errors import DataError
+    from invariance.core.model_folder import claim
 
     if not data.exists():
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
@@ -84,25 +84,25 @@ def _table(
     data: Path, test: Path | None, label: str | None, environment: str | None, seed: int, **columns: Columns
 ) -> "Given":
     needed()
-    from invariance.fitted.table import given_table
-    from invariance.tables.roles import wishes
-    from invariance.tables.source import Source
+    from invariance.fitting.table import given_table
+    from invariance.tabular.roles import wishes
+    from invariance.tabular.source import TableSource
 
-    return given_table(data, label, environment, wishes(Source.open(data), **columns), test=test, seed=seed)
+    return given_table(data, label, environment, wishes(TableSource.open(data), **columns), test=test, seed=seed)
 
 
 def _pictures(
     data: Path, test: Path | None, image_size: Number, width: Number, epochs: Number, broken: Any, seed: int
 ) -> "Given":
-    from invariance.fitted.pictures import Pictures, given_pictures
+    from invariance.fitting.image_folder import ImageFolderReader, given_image_folder
 
-    reader = Pictures(image_size or IMAGE_SIZE, broken or "refuse")
-    return given_pictures(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
+    reader = ImageFolderReader(image_size or IMAGE_SIZE, broken or "refuse")
+    return given_image_folder(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
 
 
 def _learn(given: "Given", method: str, output: Path, licence: str, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
-    from invariance.fitted.model import Fitted
+    from invariance.fitting.model import Fitted
 
     with progress() as bar:
         bar.add_task(f"training on {len(given.rows):,} {given.rows.unit}", total=None)
@@ -120,8 +120,8 @@ def _learn(given: "Given", method: str, output: Path, licence: str, *, report: b
 
 def _possible(method: str, given: "Given") -> str:
     """The method, if there is one of that name and samples of as many environments as it needs."""
-    from invariance.errors import BadValue
-    from invariance.objectives import METHODS
+    from invariance.core.errors import BadValue
+    from invariance.methods import METHODS
 
     if method != "auto":
         METHODS[method]
@@ -138,7 +138,7 @@ def _possible(method: str, given: "Given") -> str:
 
 
 def _assessed(estimator: "InvariantClassifier", given: "Given") -> "Assessment":
-    from invariance.assessment.rival import assess
+    from invariance.fitting.baseline import assess
 
     return assess(estimator, given.rows, given.test, given.columns)
 
@@ -147,7 +147,7 @@ def _write_report(found: "Assessment", given: "Given", path: Path) -> Path | Non
     """The page, where the packages that it needs are installed."""
     try:
         from invariance.report.export import write_page
-        from invariance.report.model import About, model_page
+        from invariance.report.fit_report import About, model_page
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("invariance"):
             raise
@@ -162,7 +162,7 @@ def _plain(
     """Everything for machines."""
     from dataclasses import asdict
 
-    from invariance.assessment.verdict import verdict
+    from invariance.fitting.verdict import verdict
 
     plain: dict[str, Any] = {
         "folder": str(output),
@@ -185,7 +185,7 @@ def _show_data(given: "Given") -> None:
     from rich import box
     from rich.table import Table
 
-    from invariance.report.formats import clean
+    from invariance.report.render.formats import clean
 
     table = Table(
         title=f"{clean(given.title)}: {len(given.rows):,} {given.rows.unit}, {given.environments:,} environments",
@@ -226,7 +226,7 @@ def _show_model(
     output: Path, estimator: "InvariantClassifier", found: "Assessment | None", written: Path | None
 ) -> None:
     """What was trained, and what to think of it."""
-    from invariance.assessment.verdict import verdict
+    from invariance.fitting.verdict import verdict
 
     console = out()
     reason = f": {estimator.choice_.reason}" if estimator.choice_ else ""

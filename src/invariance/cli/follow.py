@@ -25,8 +25,8 @@ STORE = Path("runs.db")
 
 def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+    from invariance.core.provenance import cores
     from invariance.experiments.engine import run_all
-    from invariance.manifest import cores
 
     specs = list({spec.key: spec for spec in specs}.values())
     there = finished(store)
@@ -62,9 +62,9 @@ def finished(store: Path) -> set[str]:
 
 def _with_data(specs: "list[Spec]") -> "list[Spec]":
     """The runs whose data files are there or can be fetched; says what the others lack."""
+    from invariance.core.errors import DataError
     from invariance.data.base import DataSet
-    from invariance.data.files import find
-    from invariance.errors import DataError
+    from invariance.data.formats.downloads import find
 
     lacking: dict[type[DataSet], DataError] = {}
     for cls in {type(spec.data) for spec in specs}:
@@ -142,7 +142,7 @@ class Follow:
 
     def conclude(self) -> None:
         """Say what failed. Where everything failed for one reason, that is the command's own."""
-        from invariance.errors import InvarianceError
+        from invariance.core.errors import InvarianceError
 
         for reason, titles in self.failures.items():
             if len(titles) == len(self.costs):

@@ -13,9 +13,9 @@ app = typer.Typer(no_args_is_help=True, help="What there is: methods, recipes, d
 @app.command()
 def methods(as_json: Json = False) -> None:
     """Every method with its formula and citation."""
-    from invariance.catalogue import defaults
-    from invariance.objectives import METHODS
-    from invariance.profiles import adjusted
+    from invariance.core.catalogue import defaults
+    from invariance.methods import METHODS
+    from invariance.methods.profile import adjusted
 
     _show(
         [
@@ -45,7 +45,7 @@ def recipes(as_json: Json = False) -> None:
 @app.command()
 def data(as_json: Json = False) -> None:
     """Every data set with its citation, licence and source."""
-    from invariance.catalogue import defaults
+    from invariance.core.catalogue import defaults
     from invariance.data import DATA
 
     _show(
@@ -68,7 +68,7 @@ def data(as_json: Json = False) -> None:
 @app.command()
 def models(as_json: Json = False) -> None:
     """Every model architecture."""
-    from invariance.catalogue import defaults
+    from invariance.core.catalogue import defaults
     from invariance.models import MODELS
 
     _show(

@@ -63,7 +63,7 @@ def say_partial(data: "DataSet") -> None:
 
 def writable(picture: Path, *kinds: str) -> None:
     """Refuse a picture that could not be written, before anything is computed."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     if not picture.parent.is_dir():
         raise BadValue(f"cannot write {picture}: there is no folder {picture.parent}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from invariance.fitted.model import Fitted
+    from invariance.fitting.model import Fitted
 
 Broken = Annotated[
     Literal["refuse", "skip"] | None,
@@ -16,7 +16,7 @@ Broken = Annotated[
 
 def needed() -> None:
     """Make sure that tables can be read and written here."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     try:
         import pyarrow  # noqa: F401
@@ -28,8 +28,8 @@ def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
     """The model in a folder; ``broken`` says what to do with files that hold no image, if not as it was trained."""
     from dataclasses import replace
 
-    from invariance.fitted.model import Fitted
-    from invariance.fitted.pictures import Pictures
+    from invariance.fitting.image_folder import ImageFolderReader
+    from invariance.fitting.model import Fitted
 
     try:
         fitted = Fitted.load(folder)
@@ -38,7 +38,7 @@ def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
         raise
     if broken is None:
         return fitted
-    if not isinstance(fitted.reader, Pictures):
+    if not isinstance(fitted.reader, ImageFolderReader):
         refuse(f"the model in {folder} was fitted to a table", broken=broken)
         return fitted
     return replace(fitted, reader=replace(fitted.reader, broken=broken))
@@ -46,7 +46,7 @@ def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
 
 def refuse(reason: str, **options: Any) -> None:
     """Options that mean nothing here are a mistake."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if given:

@@ -26,7 +26,7 @@ def predict(
     Samples are read and written some at a time, so there may be more of them than fit into memory.
     """
     needed()
-    from invariance.tables.sink import claim, sink
+    from invariance.tabular.sink import claim, sink
 
     claim(output)
     fitted = opened(folder, broken)

@@ -32,15 +32,15 @@ def report(
     note: Annotated[str, typer.Option("--note", help="What readers should know.")] = "",
 ) -> None:
     """Show what the runs in the store say. Trains nothing; the page opens from disk, without a network."""
-    from invariance.errors import BadValue, UnknownName
+    from invariance.core.errors import BadValue, UnknownName
 
     if how not in FORMATS:
         raise UnknownName.of("format", how, FORMATS)
     path = output or Path("report.html" if how == "html" else "report")
     _claim(path, how)
     try:
-        from invariance.report.collect import Wish, collect
         from invariance.report.export import write_files, write_page
+        from invariance.report.study_report import Wish, collect
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("invariance"):
             raise
@@ -60,7 +60,7 @@ def report(
 
 def _claim(path: Path, how: str) -> None:
     """Refuse what could not be written, before anything is read."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     if how == "html" and path.is_dir():
         raise BadValue(f"cannot write {path}: it is a folder; give a file, e.g. -o {path / 'report.html'}")

@@ -11,8 +11,8 @@ from invariance.cli.options import Json, out, print_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from invariance.artefacts import Artefact
-    from invariance.studies.base import Study
+    from invariance.core.artefacts import Artefact
+    from invariance.studies.support.base import Study
 
 
 def reproduce(
@@ -34,9 +34,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
     from invariance.studies import STUDIES
-    from invariance.studies.results import possible
+    from invariance.studies.support.results import possible
 
     if list_them:
         _list(store, workers, as_json)
@@ -50,7 +50,7 @@ def reproduce(
     if as_json:
         print_json([_plain(artefact) for artefact in made])
         return
-    from invariance.report.terminal import show
+    from invariance.report.render.terminal import show
 
     for artefact in made:
         out().print(show(artefact))
@@ -67,8 +67,8 @@ def _make(
     selection: str,
 ) -> "list[Artefact]":
     from invariance.experiments.store import Store
-    from invariance.studies.base import SCALES
-    from invariance.studies.results import results, specs
+    from invariance.studies.support.base import SCALES
+    from invariance.studies.support.results import results, specs
 
     _known(studies, scale, only)
     wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds, only)]
@@ -79,7 +79,7 @@ def _make(
 
 def _known(studies: "list[Study]", scale: str, only: list[str]) -> None:
     """Refuse to keep only what these studies do not have."""
-    from invariance.errors import UnknownName
+    from invariance.core.errors import UnknownName
 
     arms = [arm for study in studies for arm in study.arms(scale)]
     there = {name.lower() for arm in arms for name in (arm.method, arm.data, arm.setting)}
@@ -89,17 +89,17 @@ def _known(studies: "list[Study]", scale: str, only: list[str]) -> None:
 
 
 def _scale(name: str) -> None:
-    from invariance.errors import UnknownName
-    from invariance.studies.base import SCALES
+    from invariance.core.errors import UnknownName
+    from invariance.studies.support.base import SCALES
 
     if name not in SCALES:
         raise UnknownName.of("scale", name, SCALES)
 
 
 def _list(path: "Path", workers: int | None, as_json: bool) -> None:
-    from invariance.manifest import cores
+    from invariance.core.provenance import cores
     from invariance.studies import STUDIES
-    from invariance.studies.base import SCALES
+    from invariance.studies.support.base import SCALES
 
     many = workers or cores()
     there = finished(path)
@@ -121,8 +121,8 @@ def _list(path: "Path", workers: int | None, as_json: bool) -> None:
 
 def _work(study: "Study", scale: str, there: set[str], workers: int) -> dict[str, Any]:
     from invariance.experiments.cost import seconds
-    from invariance.studies.base import SCALES
-    from invariance.studies.results import specs
+    from invariance.studies.support.base import SCALES
+    from invariance.studies.support.results import specs
 
     wanted = specs(study, scale, SCALES[scale].seeds)
     missing = [spec for spec in wanted if spec.key not in there]
@@ -137,7 +137,7 @@ def _table(entries: list[dict[str, Any]], path: "Path", workers: int) -> None:
     from rich import box
     from rich.table import Table
 
-    from invariance.studies.base import SCALES
+    from invariance.studies.support.base import SCALES
 
     titles, work = Table.grid(padding=(0, 2, 0, 1)), Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("", *SCALES):

@@ -16,7 +16,7 @@ def run(
     store: StorePath = STORE,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are there are not repeated."""
-    from invariance.errors import BadValue, InvarianceError
+    from invariance.core.errors import BadValue, InvarianceError
     from invariance.experiments.spec import Spec
 
     specs = []

@@ -110,7 +110,7 @@ def remove(
     store: StorePath = STORE,
 ) -> None:
     """Delete runs by key, or all that a filter finds."""
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     filters = _filters(data, method, recipe, status, seed)
     if bool(keys) == any(value is not None for value in filters.values()):
@@ -132,7 +132,7 @@ def _open(store: Path) -> "Store":
 def _filters(
     data: str | None, method: str | None, recipe: str | None, status: str | None, seed: int | None
 ) -> dict[str, Any]:
-    from invariance.errors import UnknownName
+    from invariance.core.errors import UnknownName
 
     if status is not None and status not in STATUSES:
         raise UnknownName.of("status", status, STATUSES)
@@ -207,7 +207,7 @@ def _csv(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
 
 
 def _parquet(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
-    from invariance.errors import BadValue
+    from invariance.core.errors import BadValue
 
     try:
         import pyarrow

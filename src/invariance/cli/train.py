@@ -24,10 +24,10 @@ def train(
     import torch
 
     from invariance.cli.evaluate import show
+    from invariance.core.model_folder import claim
     from invariance.experiments.run import execute
     from invariance.experiments.saved import save
     from invariance.experiments.spec import Spec, parse_changes
-    from invariance.folders import claim
 
     spec = Spec.of(data, method, recipe, seed, parse_changes(changes or []))
     folder = output or Path("runs") / f"{spec.data_name}-{spec.method}-{seed}"

@@ -1,6 +1,6 @@
 """Benchmarks: one file a data set; the folder is the registry."""
 
-from invariance.catalogue import Catalogue
+from invariance.core.catalogue import Catalogue
 from invariance.data.base import DataSet
 
 DATA: Catalogue[DataSet] = Catalogue("data set", __name__, DataSet)

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from invariance.core import Benchmark
-from invariance.data.files import File
+from invariance.core.environment import Benchmark
+from invariance.core.fields import STRICT, Share
+from invariance.data.formats.downloads import File
 from invariance.models.base import Architecture
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT, Share
 
 
 class Size(NamedTuple):
@@ -22,7 +22,7 @@ class Size(NamedTuple):
     shape: tuple[int, ...]
 
 
-class State(NamedTuple):
+class Availability(NamedTuple):
     """What is here of data that are a folder, not published files: how much, and in words."""
 
     here: Literal["complete", "partial", "missing"]
@@ -88,7 +88,7 @@ class DataSet(ABC):
         benchmark = self.load(0)
         return Size(sum(len(e) for e in benchmark.train), benchmark.input_shape)
 
-    def state(self) -> State | None:
+    def state(self) -> Availability | None:
         """What is here of a folder of data; None where data are embedded or published ``files``."""
         return None
 

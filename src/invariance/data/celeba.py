@@ -11,18 +11,19 @@ from pydantic import Field, PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from invariance.core import BETAS, Benchmark, Environment, Mechanism, generator
-from invariance.data.base import PHOTOGRAPHS, QUICK, Betas, DataSet, Scales, Size, State
-from invariance.data.cache import Broken
-from invariance.data.digest import digest
-from invariance.data.files import folder
-from invariance.data.pictures import Files, Lister, listed, pictures, remembered
-from invariance.errors import BadValue, DataError
-from invariance.families import Bernoulli
+from invariance.core.environment import BETAS, Benchmark, Environment, Mechanism
+from invariance.core.errors import BadValue, DataError
+from invariance.core.families import Bernoulli
+from invariance.core.fields import STRICT, Share
+from invariance.core.inputs import Pixels
+from invariance.core.seeding import generator
+from invariance.data.base import PHOTOGRAPHS, QUICK, Availability, Betas, DataSet, Scales, Size
+from invariance.data.formats.digest import digest
+from invariance.data.formats.downloads import data_folder
+from invariance.data.images.cache import Broken
+from invariance.data.images.image_files import Files, Lister, listed, pictures, remembered
 from invariance.models.resnet import ResNet
-from invariance.pixels import Pixels
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT, Share
 
 ALL = 202_599
 IMAGES, ATTRIBUTES, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
@@ -96,28 +97,28 @@ class CelebA(DataSet):
 
     def fingerprint(self) -> str:
         try:
-            root = folder("celeba")
+            root = data_folder("celeba")
             tables = [root / name for name in (ATTRIBUTES, PARTITION) if (root / name).is_file()]
             return remembered(root, [IMAGES]).fingerprint + digest(tables)
         except DataError:
             return "missing"
 
-    def state(self) -> State:
+    def state(self) -> Availability:
         try:
-            root = folder("celeba")
+            root = data_folder("celeba")
             here = len(remembered(root, [IMAGES]))
             found = faces(root, None, remembered)
         except DataError as error:
-            return State("missing", str(error))
+            return Availability("missing", str(error))
         if here >= ALL:
-            return State("complete", f"{root}: {here} images")
+            return Availability("complete", f"{root}: {here} images")
         own = "" if found.official else "; without official test images of every group, the last fifth tests"
-        return State("partial", f"{root}: {here} of {ALL} images{own}")
+        return Availability("partial", f"{root}: {here} of {ALL} images{own}")
 
     def size(self) -> Size:
         shape = (3, self.image_size, self.image_size)
         try:
-            found = faces(folder("celeba"), self.images, remembered)
+            found = faces(data_folder("celeba"), self.images, remembered)
         except DataError:
             return Size(min(TRAINING, self.images or TRAINING), shape)
         counts = [sum(cells.values()) for cells in self._cells(found.faces.pools(0, set()))]
@@ -126,7 +127,7 @@ class CelebA(DataSet):
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:
         if oracle:
             raise BadValue("hair cannot be taken out of a photograph; an oracle cannot be had on CelebA")
-        found = faces(folder("celeba"), self.images).faces
+        found = faces(data_folder("celeba"), self.images).faces
         images, broken = pictures(found.files, self.image_size, title=self.title, broken=self.broken)
         if not found.suffice(set(broken)):
             raise _too_few("without those that cannot be read there are", len(images) - len(broken))

@@ -10,19 +10,20 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import pad
 
-from invariance.core import Mechanism, generator
-from invariance.data.base import QUICK, Scales, Size, State
-from invariance.data.cifar import ARCHIVE, EACH, FOLDER, NAMES, batches, located, read
+from invariance.core.environment import Mechanism
+from invariance.core.errors import DataError
+from invariance.core.fields import STRICT
+from invariance.core.seeding import generator
+from invariance.data.base import QUICK, Availability, Scales, Size
 from invariance.data.colored_mnist import ColoredMNIST
-from invariance.data.digest import digest
-from invariance.data.files import File, folders
-from invariance.data.idx import TRAINING
-from invariance.data.idx import read as read_idx
-from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
-from invariance.errors import DataError
+from invariance.data.constructions.colored_idx import TRAINING
+from invariance.data.constructions.counterfactual_pairs import EARLY, CounterfactualPairs, MechanismSplit, dealt
+from invariance.data.formats.cifar import ARCHIVE, EACH, FOLDER, NAMES, batches, located, read
+from invariance.data.formats.digest import digest
+from invariance.data.formats.downloads import File, data_folders
+from invariance.data.formats.idx import read as read_idx
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT
 
 Name = Literal["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 VALIDATION = 10
@@ -52,7 +53,7 @@ class Digits(NamedTuple):
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class CIFARMNIST(TwoLooks):
+class CIFARMNIST(CounterfactualPairs):
     """A digit 0 or 1 above a photograph of one of two ``classes``; label: whether it is the second.
 
     The digit is the spurious bit; an oracle sees the photograph alone. CIFAR-10's training files train, a tenth of them
@@ -89,20 +90,20 @@ class CIFARMNIST(TwoLooks):
     def size(self) -> Size:
         return Size(self.images - self.images // VALIDATION, (3, 64, 32))
 
-    def state(self) -> State:
+    def state(self) -> Availability:
         try:
             found = located()
             if found is None:
-                places = " or ".join(map(str, folders()))
+                places = " or ".join(map(str, data_folders()))
                 how = f"it is fetched when the data are first loaded, or unpack {ARCHIVE.urls[0]} there"
-                return State("missing", f"there is no folder {FOLDER} in {places}; {how}")
+                return Availability("missing", f"there is no folder {FOLDER} in {places}; {how}")
             classes = read([*found.train, *found.test]).classes
         except DataError as error:
-            return State("missing", str(error))
+            return Availability("missing", str(error))
         here = sum(int((classes == NAMES.index(name)).sum()) for name in self.classes)
         wanted = EACH * len(self.classes)
         about = f"{found.train[0].parent}: {here} of {wanted} images of {' and '.join(self.classes)}"
-        return State("complete" if here >= wanted else "partial", about)
+        return Availability("complete" if here >= wanted else "partial", about)
 
     def fingerprint(self) -> str:
         try:
@@ -112,7 +113,7 @@ class CIFARMNIST(TwoLooks):
         photographs = digest((*found.train, *found.test)) if found else ARCHIVE.sha256
         return hashlib.sha256((super().fingerprint() + photographs).encode()).hexdigest()
 
-    def parts(self, seed: int, oracle: bool) -> Parts:
+    def parts(self, seed: int, oracle: bool) -> MechanismSplit:
         files = batches()
         train, t = self._taken(files.train, self.images // 2)
         test, test_t = self._taken(files.test, self.images // 10)
@@ -126,7 +127,7 @@ class CIFARMNIST(TwoLooks):
             looks = (images, images) if oracle else stacked(images, digits)
             return Mechanism(looks, t, self.alpha, self.test_betas)
 
-        return Parts(
+        return MechanismSplit(
             [mechanism(train[hand], t[hand], for_train.share(e, len(hands))) for e, hand in enumerate(hands)],
             mechanism(train[held_out], t[held_out], for_validation),
             mechanism(test, test_t, for_test),

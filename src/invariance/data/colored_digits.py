@@ -7,12 +7,12 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from invariance.core import generator
+from invariance.core.fields import STRICT
+from invariance.core.seeding import generator
 from invariance.data.base import Size
-from invariance.data.coloring import ColoredImages, Images, Split
-from invariance.data.shifts import Halves
+from invariance.data.constructions.coloring import ColoredImages, Images, Split
+from invariance.data.constructions.shifts import Halves
 from invariance.models.mlp import MLP
-from invariance.values import STRICT
 
 VALIDATION, TEST = 180, 360
 

@@ -6,11 +6,12 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from invariance.data.files import File
-from invariance.data.idx import ColoredIDX, published
-from invariance.data.shifts import Halves
+from invariance.core.fields import STRICT
+from invariance.data.constructions.colored_idx import ColoredIDX
+from invariance.data.constructions.shifts import Halves
+from invariance.data.formats.downloads import File
+from invariance.data.formats.idx import published
 from invariance.models.mlp import MLP
-from invariance.values import STRICT
 
 
 @final

@@ -10,18 +10,19 @@ from pydantic import AfterValidator, Field, PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from invariance.core import Mechanism, generator
-from invariance.data.base import QUICK, Scales, Size, State
-from invariance.data.cache import Broken, cached
-from invariance.data.coco import Object, changed, fingerprint, objects, pasted, remembered
-from invariance.data.files import folder
-from invariance.data.pictures import listed
-from invariance.data.two_looks import EARLY, Parts, TwoLooks, dealt
-from invariance.errors import DataError
+from invariance.core.environment import Mechanism
+from invariance.core.errors import DataError
+from invariance.core.fields import STRICT, NonNegative, Share
+from invariance.core.inputs import Pixels
+from invariance.core.seeding import generator
+from invariance.data.base import QUICK, Availability, Scales, Size
+from invariance.data.constructions.counterfactual_pairs import EARLY, CounterfactualPairs, MechanismSplit, dealt
+from invariance.data.formats.downloads import data_folder
+from invariance.data.images.cache import Broken, cached
+from invariance.data.images.coco import Object, changed, fingerprint, objects, pasted, remembered
+from invariance.data.images.image_files import listed
 from invariance.models.resnet import ResNet
-from invariance.pixels import Pixels
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT, NonNegative, Share
 
 Light = Annotated[int, Field(ge=0, le=255)]
 Colour = tuple[Light, Light, Light]
@@ -35,7 +36,7 @@ def _apart(sides: tuple[Names, Names]) -> tuple[Names, Names]:
     return sides
 
 
-class Source(NamedTuple):
+class ObjectSource(NamedTuple):
     """A folder of COCO's layout: where its annotations and images are, and how many of these were published.
 
     ``classes`` are its two super-classes: for each class, how many groups of images train and how many test, at most;
@@ -51,7 +52,7 @@ class Source(NamedTuple):
 
 
 SOURCES = {
-    "coco": Source(
+    "coco": ObjectSource(
         "annotations/instances_train2017.json",
         "train2017",
         118_287,
@@ -62,7 +63,7 @@ SOURCES = {
         10_000,
         1,
     ),
-    "eth80-coco": Source(
+    "eth80-coco": ObjectSource(
         "annotations/instances.json",
         "images",
         1_640,
@@ -82,7 +83,7 @@ VALIDATION = 0.1
 
 @final
 @dataclass(frozen=True, config=STRICT)
-class ColoredObject(TwoLooks):
+class ColoredObject(CounterfactualPairs):
     """Objects cut out of photographs and put on a plain background; label: animals against vehicles.
 
     The background is the spurious bit: ``colours`` holds that of either label, by default grey (vehicles) and green
@@ -134,14 +135,14 @@ class ColoredObject(TwoLooks):
         repeats = self.repeats or SOURCES[self.folder].repeats
         return Size(TRAINING[self.folder] * repeats, (3, self.image_size, self.image_size))
 
-    def state(self) -> State:
+    def state(self) -> Availability:
         try:
             _, photographs = self._places()
             here = len(listed(photographs.parent, [photographs.name]))
         except DataError as error:
-            return State("missing", str(error))
+            return Availability("missing", str(error))
         every = SOURCES[self.folder].published
-        return State("complete" if here >= every else "partial", f"{photographs}: {here} of {every} images")
+        return Availability("complete" if here >= every else "partial", f"{photographs}: {here} of {every} images")
 
     def fingerprint(self) -> str:
         try:
@@ -149,7 +150,7 @@ class ColoredObject(TwoLooks):
         except DataError:
             return "missing"
 
-    def parts(self, seed: int, oracle: bool) -> Parts:
+    def parts(self, seed: int, oracle: bool) -> MechanismSplit:
         annotations, photographs = self._places()
         found = objects(annotations, *self._wanted())
         backgrounds = (*self.colours, BLACK)
@@ -170,7 +171,7 @@ class ColoredObject(TwoLooks):
         train, validation, test = (self._balanced(rows, t, random) for rows in self._split(found, set(broken), random))
         train = train.repeat(self.repeats or SOURCES[self.folder].repeats)
         hands = dealt(t[train], len(self.betas), random)
-        return Parts([whole.take(train[hand]) for hand in hands], whole.take(validation), whole.take(test))
+        return MechanismSplit([whole.take(train[hand]) for hand in hands], whole.take(validation), whole.take(test))
 
     def _classes(self) -> tuple[Numbers, Numbers]:
         known = SOURCES[self.folder].classes
@@ -187,7 +188,7 @@ class ColoredObject(TwoLooks):
 
     def _places(self) -> tuple[Path, Path]:
         """The file of annotations and the folder of images."""
-        root, source = folder(self.folder), SOURCES[self.folder]
+        root, source = data_folder(self.folder), SOURCES[self.folder]
         for place in (found := (root / source.annotations, root / source.images)):
             if not place.exists():
                 raise DataError(f"there is no {place}; {self.folder} needs COCO's layout: put it there")

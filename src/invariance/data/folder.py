@@ -5,12 +5,12 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
+from invariance.core.errors import BadValue
+from invariance.core.fields import STRICT, expanded
 from invariance.data.base import PHOTOGRAPHS
-from invariance.data.domains import Domains
-from invariance.errors import BadValue
+from invariance.data.constructions.domains import Domains
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT, expanded
 
 
 @final

@@ -6,12 +6,13 @@ import torch
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
-from invariance.core import BETAS, Benchmark, Mechanism, generator
+from invariance.core.environment import BETAS, Benchmark, Mechanism
+from invariance.core.families import Bernoulli
+from invariance.core.fields import STRICT, Share
+from invariance.core.seeding import generator
 from invariance.data.base import Betas, DataSet, Size
-from invariance.families import Bernoulli
 from invariance.models.mlp import MLP
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT, Share
 
 
 @final

@@ -5,12 +5,12 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
+from invariance.core.fields import STRICT
 from invariance.data.base import PHOTOGRAPHS, QUICK, Scales
-from invariance.data.domains import Domains
-from invariance.data.files import folder
+from invariance.data.constructions.domains import Domains
+from invariance.data.formats.downloads import data_folder
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
-from invariance.values import STRICT
 
 
 @final
@@ -38,4 +38,4 @@ class VLCS(Domains):
     unseen: str | None = "SUN09"
 
     def root(self) -> Path:
-        return folder("VLCS")
+        return data_folder("VLCS")

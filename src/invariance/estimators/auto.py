@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from invariance.core import Batch, Environment, generator
-from invariance.errors import Diverged
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.errors import Diverged
+from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.learner import Learner, some
-from invariance.evaluation import outputs
-from invariance.objectives import METHODS
-from invariance.objectives.base import Objective
+from invariance.evaluation.scores import outputs
+from invariance.methods import METHODS
+from invariance.methods.base import Method
 
 FOLDS = 5
 MOST_ENVIRONMENTS, MOST_ROWS = 50, 20_000
@@ -42,7 +44,7 @@ class Candidate:
     """
 
     method: str
-    objective: Objective
+    objective: Method
     risks: Mapping[str, float]
     scores: Mapping[str, float]
     gain: float = 0.0
@@ -73,7 +75,7 @@ class Choice:
     """What was chosen, why, and among what; ERM is the first of ``candidates``."""
 
     method: str
-    objective: Objective
+    objective: Method
     reason: str
     candidates: tuple[Candidate, ...] = ()
 
@@ -135,7 +137,7 @@ def choose(learner: Learner, environments: Sequence[Environment], say: Say) -> C
     return decide(tried)
 
 
-def _left_out(learner: Learner, objective: Objective, parts: Sequence[Fold]) -> dict[str, _Rows]:
+def _left_out(learner: Learner, objective: Method, parts: Sequence[Fold]) -> dict[str, _Rows]:
     found = {}
     for train, held in parts:
         model = learner.fit(objective, train, checkpoints=1).model

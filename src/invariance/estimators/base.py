@@ -15,20 +15,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from invariance.core import Batch, Environment
-from invariance.errors import BadValue, UnknownName
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.errors import BadValue, UnknownName
+from invariance.core.families import Family
+from invariance.core.inputs import Pixels
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
 from invariance.estimators.inputs import column, grouped, plain, split, weighed
 from invariance.estimators.learner import Learner, apart, scored
 from invariance.estimators.network import Features
-from invariance.evaluation import Scores, outputs
-from invariance.families import Family
+from invariance.evaluation.scores import Scores, outputs
+from invariance.methods.base import Method
 from invariance.models.base import Model
-from invariance.objectives.base import Objective
-from invariance.pixels import Pixels
 from invariance.recipes.recipe import Recipe
-from invariance.selection import RULES, Checkpoint, select
+from invariance.training.selection import RULES, Checkpoint, select
 
 ONE = "one environment has nothing to be invariant across, so this is ERM; say where rows are from with environments="
 
@@ -40,7 +41,7 @@ KEPT = ("training-domain", "invariant")
 class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits w∘θ to rows that come from several environments.
 
-    ``method`` is the name of a method, an :class:`Objective`, or ``"auto"``: whichever of a few has the least risk in
+    ``method`` is the name of a method, an :class:`Method`, or ``"auto"``: whichever of a few has the least risk in
     environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
     :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond; for classes of up to 50 environments,
     what tells these apart is explained away first. ``hidden`` are the widths of hidden layers, none for a linear model;
@@ -65,7 +66,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str | Objective = "auto",
+        method: str | Method = "auto",
         *,
         recipe: str | Recipe = "auto",
         hidden: Sequence[int] = (),
@@ -145,7 +146,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         how = partial(defaults.recipe_for, self.recipe, explained=explained)
         return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed), explained)
 
-    def _objective(self, learner: Learner, environments: list[Environment]) -> Objective:
+    def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
         """What to minimise: as asked for, or chosen."""
         named = None if self.method == "auto" else defaults.objective(self.method, explained=learner.explained)
         if named and named.oracle:

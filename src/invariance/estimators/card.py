@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from invariance.core.provenance import provenance
 from invariance.estimators.base import KEPT, Invariant
 from invariance.estimators.network import Standard
-from invariance.manifest import manifest
+from invariance.methods import METHODS
 from invariance.models.base import Architecture
-from invariance.objectives import METHODS
 
 CARD = "README.md"
 MOST = 30
@@ -40,7 +40,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
         "scored_on": f"{unit} kept aside" if estimator.selection in KEPT else f"training {unit}",
         "scores": estimator.scores_.by_environment,
         "left_out": choice.scores if choice else {},
-        "versions": manifest()["versions"],
+        "versions": provenance()["versions"],
     }
     return {**known, "about": dict(about)}
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from invariance.errors import BadValue
+from invariance.core.errors import BadValue
+from invariance.core.families import Bernoulli, Categorical, Family
 from invariance.estimators.base import Invariant
-from invariance.families import Bernoulli, Categorical, Family
 
 
 @final

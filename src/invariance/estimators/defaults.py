@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from invariance.core import Environment
-from invariance.families import Family
-from invariance.objectives import METHODS
-from invariance.objectives.base import Objective
+from invariance.core.environment import Environment
+from invariance.core.families import Family
+from invariance.methods import METHODS
+from invariance.methods.base import Method
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
@@ -30,16 +30,16 @@ WHOLE, BATCH = 8192, 4096
 UPDATES = 300
 
 
-def objective(method: str | Objective, *, explained: bool = False) -> Objective:
+def objective(method: str | Method, *, explained: bool = False) -> Method:
     """The method, with a table's defaults where it is given by name."""
-    if isinstance(method, Objective):
+    if isinstance(method, Method):
         return method
     own = {field.name for field in dataclasses.fields(METHODS[method])}
     fields = FIELDS | EXPLAINED if explained else FIELDS
     return METHODS.create(method, {name: value for name, value in fields.items() if name in own})
 
 
-def candidates(*, explained: bool) -> dict[str, Objective]:
+def candidates(*, explained: bool) -> dict[str, Method]:
     """What is compared where the method is left open, by name, ERM first."""
     return {
         method: dataclasses.replace(objective(method, explained=explained), **changes)
@@ -60,7 +60,7 @@ def explains(given: str | Recipe, environments: Sequence[Environment], family: F
 
 
 def recipe_for(
-    given: str | Recipe, method: Objective, environments: Sequence[Environment], *, explained: bool = False
+    given: str | Recipe, method: Method, environments: Sequence[Environment], *, explained: bool = False
 ) -> Recipe:
     """The recipe itself, the one of that name as the method prefers it, or the one for tables.
 

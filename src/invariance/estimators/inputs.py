@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from torch import Tensor
 
-from invariance.core import Environment
-from invariance.errors import BadValue
-from invariance.pixels import Inputs, Pixels
+from invariance.core.environment import Environment
+from invariance.core.errors import BadValue
+from invariance.core.inputs import Inputs, Pixels
 
 ALONE = "all"
 """What the one environment is called where none are given."""

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from invariance.core import Batch, Environment, generator
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.families import Family
+from invariance.core.inputs import Pixels
+from invariance.core.seeding import generator
 from invariance.estimators.network import Features, build
-from invariance.evaluation import Scores, validate
-from invariance.families import Family
+from invariance.evaluation.scores import Scores, validate
+from invariance.methods.base import Method
 from invariance.models.base import Model
-from invariance.objectives.base import Objective
-from invariance.pixels import Pixels
 from invariance.recipes.recipe import Recipe
-from invariance.selection import Checkpoint
-from invariance.training import Snapshot, train
+from invariance.training.loop import Snapshot, train
+from invariance.training.selection import Checkpoint
 
 CHECKPOINTS = 10
 LOOK, LOOK_AT_IMAGES = 20_000, 500
@@ -50,13 +52,13 @@ class Learner:
     family: Family
     hidden: tuple[int, ...]
     features: Features | None
-    recipe: Callable[[Objective, Sequence[Environment]], Recipe]
+    recipe: Callable[[Method, Sequence[Environment]], Recipe]
     seed: int
     explained: bool = False
 
     def fit(
         self,
-        objective: Objective,
+        objective: Method,
         environments: Sequence[Environment],
         validation: Sequence[Environment] = (),
         *,

@@ -7,11 +7,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from invariance.core import Environment, generator
-from invariance.errors import BadValue
+from invariance.core.environment import Environment
+from invariance.core.errors import BadValue
+from invariance.core.inputs import Inputs, floats
+from invariance.core.seeding import generator
 from invariance.models.base import Architecture, Model, linear
 from invariance.models.linear import Gate
-from invariance.pixels import Inputs, floats
 
 ROWS = 65536
 """How many rows are looked at together."""

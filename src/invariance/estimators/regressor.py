@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from invariance.core.families import Family, Gaussian
 from invariance.estimators.base import Invariant
-from invariance.families import Family, Gaussian
 
 
 @final

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from invariance.pixels import Pixels
+from invariance.core.inputs import Pixels
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,24 +14,24 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from sklearn.utils.validation import check_is_fitted
 
-from invariance.core import generator
-from invariance.errors import BadValue, DataError
+from invariance.core.errors import BadValue, DataError
+from invariance.core.model_folder import MANIFEST, WEIGHTS, reading, write
+from invariance.core.provenance import provenance
+from invariance.core.seeding import generator
 from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
 from invariance.estimators.card import CARD, card, readme
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.network import Features, Standard, around, assemble
 from invariance.estimators.regressor import InvariantRegressor
-from invariance.evaluation import Scores
-from invariance.folders import MANIFEST, WEIGHTS, reading, write
-from invariance.manifest import manifest
+from invariance.evaluation.scores import Scores
+from invariance.methods import METHODS
+from invariance.methods.base import Method
 from invariance.models import MODELS
 from invariance.models.base import Architecture, Model
-from invariance.objectives import METHODS
-from invariance.objectives.base import Objective
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
-from invariance.selection import Checkpoint
+from invariance.training.selection import Checkpoint
 
 FORMAT, REVISION = "invariance estimator", 1
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
@@ -64,7 +64,7 @@ def save(
     content = {
         "format": FORMAT,
         "revision": REVISION,
-        "versions": manifest()["versions"],
+        "versions": provenance()["versions"],
         "card": (said := card(estimator, licence, about or {})),
         "extra": dict(extra or {}),
         **_described(estimator),
@@ -212,7 +212,7 @@ def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
     }
 
 
-def _plain_method(method: str | Objective) -> str | dict[str, Any]:
+def _plain_method(method: str | Method) -> str | dict[str, Any]:
     return method if isinstance(method, str) else METHODS.dump(method)
 
 

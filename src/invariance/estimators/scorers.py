@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from invariance.errors import BadValue
+from invariance.core.errors import BadValue
 from invariance.estimators.inputs import column, grouped, plain
-from invariance.evaluation import Scores
+from invariance.evaluation.scores import Scores
 
 
 def accuracies(y: Any, predicted: Any, environments: ArrayLike) -> Scores:

@@ -8,7 +8,7 @@ import numpy as np
 
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
-from invariance.selection import Checkpoint, label, rule, select
+from invariance.training.selection import Checkpoint, label, rule, select
 
 
 class Outcome(NamedTuple):
@@ -19,7 +19,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A method over its seeds, at the checkpoints a selection rule took. Only finished ones are averaged."""
 
     runs: tuple[Run, ...]
@@ -27,7 +27,7 @@ class Row:
     selection: str
 
     @classmethod
-    def of(cls, runs: Sequence[Run], selection: str) -> "Row":
+    def of(cls, runs: Sequence[Run], selection: str) -> "ComparisonRow":
         """From all runs of one trial, those that held an environment out included."""
         own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
         outcomes = []
@@ -107,10 +107,12 @@ class Comparison:
         benchmark.holding_out(names[0])  # refuses too few environments before anything runs
         return names
 
-    def rows(self, runs: Sequence[Run]) -> list[Row]:
+    def rows(self, runs: Sequence[Run]) -> list[ComparisonRow]:
         """One row a method, from all its runs."""
         trials = (method[0].trial.key for method in self.specs)
-        return [Row.of([run for run in runs if run.spec.trial.key == trial], self.selection) for trial in trials]
+        return [
+            ComparisonRow.of([run for run in runs if run.spec.trial.key == trial], self.selection) for trial in trials
+        ]
 
 
 def _outcome(run: Run, held_out: Sequence[Run], selection: str) -> Outcome:

@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, Literal, NamedTuple
 
-from invariance.errors import BadValue, InvarianceError, StoreError
+from invariance.core.errors import BadValue, InvarianceError, StoreError
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder

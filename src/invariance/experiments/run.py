@@ -8,15 +8,16 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
-from invariance.core import Benchmark, Environment, generator
-from invariance.errors import Diverged
-from invariance.evaluation import evaluate, exact_and_sampled, score, validate
+from invariance.core.environment import Benchmark, Environment
+from invariance.core.errors import Diverged
+from invariance.core.seeding import generator
+from invariance.evaluation.diagnostics import diagnostics
+from invariance.evaluation.landscape import LossGrid, landscape
+from invariance.evaluation.scores import evaluate, exact_and_sampled, score, validate
 from invariance.experiments.spec import Spec
-from invariance.landscape import Grid, landscape
 from invariance.models.base import Model
-from invariance.selection import Checkpoint
-from invariance.training import Snapshot, State, train
-from invariance.vitals import vitals
+from invariance.training.loop import Snapshot, StateDict, train
+from invariance.training.selection import Checkpoint
 
 Status = Literal["finished", "collapsed", "diverged", "failed"]
 History = tuple[Checkpoint, ...]
@@ -35,7 +36,7 @@ class Run:
     seconds: float
     reason: str = ""
     weights: str = ""
-    landscape: Grid | None = None
+    landscape: LossGrid | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
@@ -58,10 +59,10 @@ class Run:
         )
 
 
-class Partial(NamedTuple):
+class ResumeState(NamedTuple):
     """A run so far: everything that is needed to go on, bit by bit."""
 
-    state: State
+    state: StateDict
     history: History
     seconds: float
 
@@ -74,9 +75,9 @@ class Moment(NamedTuple):
     seconds: float
     measured: bool
 
-    def partial(self) -> Partial:
+    def resume_state(self) -> ResumeState:
         """What to keep so that the run can go on from here."""
-        return Partial(self.snapshot.state(), self.history, self.seconds)
+        return ResumeState(self.snapshot.state(), self.history, self.seconds)
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Executed:
 
 
 def execute(
-    spec: Spec, watch: Callable[[Moment], None] = lambda moment: None, *, partial: Partial | None = None
+    spec: Spec, watch: Callable[[Moment], None] = lambda moment: None, *, partial: ResumeState | None = None
 ) -> Executed:
     """Do what a spec says, from the beginning or from where a run of it stood."""
     start = time.perf_counter() - (partial.seconds if partial else 0.0)
@@ -162,7 +163,7 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
         held.scores,
         test,
         sampled,
-        vitals(model, spec.objective, seen, family),
+        diagnostics(model, spec.objective, seen, family),
         held.risk,
         held.alike,
     )

@@ -8,10 +8,11 @@ from typing import Any
 from safetensors.torch import load_file
 from safetensors.torch import save as packed
 
-from invariance.core import Benchmark, generator
+from invariance.core.environment import Benchmark
+from invariance.core.model_folder import MANIFEST, WEIGHTS, reading, write
+from invariance.core.provenance import provenance
+from invariance.core.seeding import generator
 from invariance.experiments.run import Executed, Run, fresh_model, load_benchmark
-from invariance.folders import MANIFEST, WEIGHTS, reading, write
-from invariance.manifest import manifest
 from invariance.models.base import Model
 from invariance.models.resnet import ResNet
 
@@ -21,7 +22,7 @@ def save(executed: Executed, folder: Path) -> None:
     content = {
         "run": executed.run.to_json(),
         "environments": [{"name": e.name, "samples": len(e)} for e in executed.benchmark.train],
-        "versions": manifest()["versions"],
+        "versions": provenance()["versions"],
     }
     tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -10,19 +10,19 @@ from typing import Any, final
 from pydantic import NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
+from invariance.core.errors import BadValue, UnknownName
+from invariance.core.fields import STRICT
 from invariance.data import DATA
 from invariance.data.base import DataSet
-from invariance.data.digest import digest
-from invariance.errors import BadValue, UnknownName
+from invariance.data.formats.digest import digest
+from invariance.methods import METHODS
+from invariance.methods.base import Method
+from invariance.methods.profile import profile
 from invariance.models import MODELS
 from invariance.models.base import Architecture
 from invariance.models.resnet import ResNet, located
-from invariance.objectives import METHODS
-from invariance.objectives.base import Objective
-from invariance.profiles import profile
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
-from invariance.values import STRICT
 
 SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
 REVISION = 1
@@ -53,7 +53,7 @@ class Spec:
 
     data: DataSet
     model: Architecture
-    objective: Objective
+    objective: Method
     recipe: Recipe
     recipe_name: str
     seed: int = 0

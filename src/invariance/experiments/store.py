@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from invariance.errors import BadValue, StoreError, UnknownName
+from invariance.core.errors import BadValue, StoreError, UnknownName
+from invariance.core.provenance import provenance
 from invariance.experiments.run import Run
-from invariance.manifest import manifest
 
 APPLICATION = 0x1A7C0DE
 SCHEMA = 1
@@ -162,7 +162,7 @@ class Store:
         row: list[Any] = [key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed, spec.hold_out]
         row += [run.status, run.reason, run.seconds, *((test.mean, test.worst, test.gap) if test else (None,) * 3)]
         row += [datetime.now(UTC).isoformat(timespec="seconds")]
-        record, made_with = json.dumps(run.to_json()), json.dumps(manifest(), sort_keys=True)
+        record, made_with = json.dumps(run.to_json()), json.dumps(provenance(), sort_keys=True)
         with self._transaction():
             self.connection.execute("DELETE FROM runs WHERE key = ? AND status = 'failed'", (key,))
             self.connection.execute("INSERT OR IGNORE INTO manifests (content) VALUES (?)", (made_with,))
@@ -256,7 +256,7 @@ class Store:
         with self._explained():
             return [Group(*row) for row in self.connection.execute(sql)]
 
-    def manifests(self) -> list[tuple[dict[str, Any], int]]:
+    def provenances(self) -> list[tuple[dict[str, Any], int]]:
         """What runs were made with, and how many."""
         sql = "SELECT content, count(*) FROM runs JOIN manifests ON manifests.id = manifest GROUP BY manifest"
         with self._explained():

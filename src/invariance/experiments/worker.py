@@ -18,8 +18,8 @@ from typing import Any, TextIO
 import torch
 from filelock import FileLock, Timeout
 
-from invariance.errors import InvarianceError, StoreError
-from invariance.experiments import partial
+from invariance.core.errors import InvarianceError, StoreError
+from invariance.experiments import resume
 from invariance.experiments.run import Moment, Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
@@ -51,7 +51,7 @@ class Worker:
                 if run:
                     self.store.add(run)
                 if run is None or run.status != "failed":
-                    partial.remove(self._path(spec))
+                    resume.remove(self._path(spec))
                 lock.unlink(missing_ok=True)
         except Timeout:
             self.say("busy")
@@ -67,7 +67,7 @@ class Worker:
         """The run; whatever goes wrong in it, other than with the disk, is its result."""
         start = time.perf_counter()
         try:
-            return execute(spec, self._watch(spec), partial=partial.load(self._path(spec))).run
+            return execute(spec, self._watch(spec), partial=resume.load(self._path(spec))).run
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
@@ -75,7 +75,7 @@ class Worker:
                 reason = str(error)
             else:
                 reason = f"{type(error).__name__}: {error}"
-                partial.remove(self._path(spec))  # it may be what is wrong
+                resume.remove(self._path(spec))  # it may be what is wrong
             return Run(spec, "failed", (), time.perf_counter() - start, " ".join(reason.split()))
 
     def _watch(self, spec: Spec) -> "Watch":
@@ -101,7 +101,7 @@ class Watch:
             self.worker.say("step", step=step, steps=steps, seconds=moment.seconds)
             self.said = now
         if moment.measured and now - self.saved >= self.worker.save_every:
-            partial.save(moment.partial(), self.path)
+            resume.save(moment.resume_state(), self.path)
             self.saved = now
 
 

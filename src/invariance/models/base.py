@@ -6,10 +6,10 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from invariance.core import generator
-from invariance.models.recomputed import filled, recomputed
-from invariance.pixels import Inputs, floats
-from invariance.values import STRICT
+from invariance.core.fields import STRICT
+from invariance.core.inputs import Inputs, floats
+from invariance.core.seeding import generator
+from invariance.models.activation_checkpointing import filled, recomputed
 
 
 class Model(nn.Module):

@@ -7,8 +7,8 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from invariance.core.fields import STRICT
 from invariance.models.base import Architecture, Model, linear
-from invariance.values import STRICT
 
 
 class Gate(nn.Module):

@@ -8,8 +8,8 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 from torch import nn
 
+from invariance.core.fields import STRICT
 from invariance.models.base import Architecture, Model, linear
-from invariance.values import STRICT
 
 
 @final

@@ -11,9 +11,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from invariance.errors import BadValue, DataError
+from invariance.core.errors import BadValue, DataError
+from invariance.core.fields import STRICT, expanded
 from invariance.models.base import Architecture, Model, linear
-from invariance.values import STRICT, expanded
 
 Norm = Literal["batch", "group"]
 Stem = Literal["imagenet", "small"]

@@ -1,1 +1,1 @@
-"""How objectives are minimised."""
+"""How methods are minimised."""

@@ -8,8 +8,8 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
-from invariance.errors import BadValue
-from invariance.values import STRICT, Share
+from invariance.core.errors import BadValue
+from invariance.core.fields import STRICT, Share
 
 
 @final

@@ -9,7 +9,7 @@ from pydantic import Discriminator
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from invariance.values import STRICT, Positive
+from invariance.core.fields import STRICT, Positive
 
 Loss = Callable[[], Tensor]
 

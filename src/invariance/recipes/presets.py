@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from invariance.errors import BadValue, UnknownName
+from invariance.core.errors import BadValue, UnknownName
 from invariance.recipes.recipe import Recipe
 
 Preferences = Mapping[str, Mapping[str, Any]]

@@ -5,11 +5,11 @@ from typing import Annotated, final
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
 
+from invariance.core.fields import STRICT, NonNegative, Positive, Share
 from invariance.recipes.augment import Augment
 from invariance.recipes.gradient import AnyGradient, Plain
-from invariance.recipes.step import Adam, AnyStep
-from invariance.schedules import AnySchedule, Constant
-from invariance.values import STRICT, NonNegative, Positive, Share
+from invariance.recipes.optimiser import Adam, AnyOptimiser
+from invariance.recipes.schedules import AnySchedule, Constant
 
 
 def _named(value: object) -> object:
@@ -27,7 +27,8 @@ class Recipe:
     updates before the penalty sets in, ``reset`` starts a fresh optimiser there. ``average`` is the share of the run,
     at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update does not
     see, ``augment`` mirrors and shifts images anew in every update. ``explain`` is the number of epochs, before all
-    others, in which a model learns what tells environments apart, to be explained away (`explaining.py`); 0 is without.
+    others, in which an environment classifier learns what tells environments apart, to be explained away
+    (`training/debiasing.py`); 0 is without.
     """
 
     batch_size: PositiveInt | None = None
@@ -38,7 +39,7 @@ class Recipe:
     schedule: Annotated[AnySchedule, BeforeValidator(_named)] = Field(default_factory=Constant)
     warmup: Share = 0.38
     gradient: Annotated[AnyGradient, BeforeValidator(_named)] = Field(default_factory=Plain)
-    step: Annotated[AnyStep, BeforeValidator(_named)] = Field(default_factory=Adam)
+    step: Annotated[AnyOptimiser, BeforeValidator(_named)] = Field(default_factory=Adam)
     reset: bool = False
     explain: NonNegativeInt = 0
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, pstdev
 
-from invariance.artefacts import Curve, Figure, Lines
-from invariance.experiments.comparison import Row
+from invariance.core.artefacts import Curve, Figure, Lines
+from invariance.experiments.comparison import ComparisonRow
 from invariance.report.settings import Setting
-from invariance.selection import Checkpoint, label
+from invariance.training.selection import Checkpoint, label
 
 MOST_PANELS = 12
 """For each data set."""
@@ -88,7 +88,7 @@ def _history(setting: Setting) -> Figure | None:
     return Figure(name, title, about, tuple(panels), notes=notes)
 
 
-def _mean(row: Row, measure: Measure) -> dict[float, float]:
+def _mean(row: ComparisonRow, measure: Measure) -> dict[float, float]:
     """Over seeds, at every step that was measured."""
     found: dict[float, list[float]] = {}
     for run in row.runs:

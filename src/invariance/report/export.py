@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from invariance.artefacts import Artefact, Figure
-from invariance.report.latex import document, latex
-from invariance.report.markdown import markdown
+from invariance.core.artefacts import Artefact, Figure
 from invariance.report.page import Page, render
-from invariance.report.palette import Palette, palette
-from invariance.report.pictures import draw
-from invariance.report.records import comma_separated
-from invariance.report.sheets import is_empty
+from invariance.report.render.csv_files import comma_separated
+from invariance.report.render.latex import document, latex
+from invariance.report.render.markdown import markdown
+from invariance.report.render.matplotlib_figures import draw
+from invariance.report.render.palette import Palette, palette
+from invariance.report.render.sheets import is_empty
 
 
 def write_page(page: Page, path: Path) -> None:

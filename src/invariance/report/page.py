@@ -10,10 +10,10 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
-from invariance.artefacts import Artefact, Figure, Table
-from invariance.report.charts import charts, embedded, legend
-from invariance.report.palette import Palette, palette
-from invariance.report.sheets import is_empty, sheets
+from invariance.core.artefacts import Artefact, Figure, Table
+from invariance.report.render.charts import charts, embedded, legend
+from invariance.report.render.palette import Palette, palette
+from invariance.report.render.sheets import is_empty, sheets
 
 NUMBERS = 400
 """Numbers of a figure up to which they are also listed beneath it."""
@@ -38,7 +38,7 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodEntry:
     """A method as its authors would want it named."""
 
     title: str
@@ -61,7 +61,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Provenance:
     """Where and with what so many runs were made."""
 
     runs: int
@@ -92,8 +92,8 @@ class Page:
     runs_left_out: str = ""
     troubles: tuple[Trouble, ...] | None = ()
     troubles_left_out: str = ""
-    methods: tuple[Method, ...] = ()
-    manifests: tuple[Manifest, ...] = ()
+    methods: tuple[MethodEntry, ...] = ()
+    provenances: tuple[Provenance, ...] = ()
     citations: tuple[str, ...] = ()
 
     def artefacts(self) -> Iterator[Artefact]:

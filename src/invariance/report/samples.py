@@ -6,8 +6,8 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from invariance.core import Environment
-from invariance.pixels import floats
+from invariance.core.environment import Environment
+from invariance.core.inputs import floats
 
 CELL, GAP, MARGIN = 48, 4, 96
 RED, GREEN, ORANGE, BLUE = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 0.6, 0.0), (0.0, 0.6, 1.0)

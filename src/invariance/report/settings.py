@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from invariance.errors import InvarianceError
-from invariance.experiments.comparison import Row
+from invariance.core.errors import InvarianceError
+from invariance.experiments.comparison import ComparisonRow
 from invariance.experiments.store import Group, Store
-from invariance.studies.base import Results, Study
+from invariance.studies.support.base import Results, Study
 
 MOST_SETTINGS, MOST_TRIALS = 12, 12
 """Of the runs that belong to no study that is shown."""
@@ -28,7 +28,7 @@ class Setting:
 
     data: str
     how: str
-    rows: Mapping[str, Row]
+    rows: Mapping[str, ComparisonRow]
 
 
 def of_studies(shown: Iterable[Shown]) -> list[Setting]:
@@ -36,7 +36,7 @@ def of_studies(shown: Iterable[Shown]) -> list[Setting]:
 
     What several studies share, under whatever name, comes once.
     """
-    found: dict[tuple[str, str], dict[str, Row]] = {}
+    found: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
     used: Counter[tuple[str, str]] = Counter()
     for study, results in shown:
         named = [((arm.data, f"{arm.setting}, {results.scale}"), arm) for arm in study.arms(results.scale)]
@@ -70,19 +70,19 @@ def of_other_runs(store: Store, groups: Sequence[Group], known: set[str], select
     return settings, f"Not drawn: {left_out:,} more trials; the table of all runs has them." if left_out else ""
 
 
-def _readable(store: Store, keys: Iterable[str], selection: str) -> Iterator[Row]:
+def _readable(store: Store, keys: Iterable[str], selection: str) -> Iterator[ComparisonRow]:
     """Trials with a run; one of a method or data set that is not installed any more is left out."""
     for key in keys:
         try:
             (runs,) = store.trials([key]).values()
-            row = Row.of(runs, selection)
+            row = ComparisonRow.of(runs, selection)
         except InvarianceError:
             continue
         if row.runs:
             yield row
 
 
-def _names(rows: Sequence[Row]) -> list[str]:
+def _names(rows: Sequence[ComparisonRow]) -> list[str]:
     """The method of each row, with the fields in which rows of one method differ."""
     plain = [dict(_flat(row.spec.trial.to_json())) for row in rows]
     titles = [row.spec.objective.title for row in rows]

@@ -2,9 +2,9 @@
 
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Column, Line, Table
-from invariance.studies.base import Arm, Results, Study
-from invariance.studies.consistency import (
+from invariance.core.artefacts import Artefact, Column, Line, Table
+from invariance.studies.support.base import Arm, Results, Study
+from invariance.studies.support.consistency import (
     ROUNDING,
     TRIALS,
     Numbers,
@@ -15,8 +15,8 @@ from invariance.studies.consistency import (
     repeats,
     text,
 )
-from invariance.studies.printed import everything
-from invariance.studies.sampling import IMAGES, ends, ends_noise, gap_floor
+from invariance.studies.support.printed import everything
+from invariance.studies.support.sampling import IMAGES, ends, ends_noise, gap_floor
 
 SYMMETRIC = ("Colored-MNIST", "Colored-FMNIST", "Colored-Object", "CIFAR-MNIST", "CelebA")
 """Data sets with 19 test environments, symmetric about β = ½; VLCS and PACS have domains."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
+from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
 from invariance.experiments.run import Run
-from invariance.selection import Checkpoint
-from invariance.studies.base import BASELINES, Arm, Results, Study, arm
+from invariance.studies.support.base import BASELINES, Arm, Results, Study, arm
+from invariance.training.selection import Checkpoint
 
 DATA = "Colored-MNIST"
 METHODS = ("IRMv1", "REx", "BLOC-IRM")

@@ -5,12 +5,12 @@ from dataclasses import replace
 from math import ceil
 from typing import Any, ClassVar, final
 
-from invariance.artefacts import Artefact, Column, Line, Quantity, Table
+from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.experiments.spec import Spec
-from invariance.studies.base import Arm, Results, Study, arm
-from invariance.studies.effects import difference, effects, signed
-from invariance.studies.printed import printed
-from invariance.studies.sweep import images
+from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.effects import difference, effects, signed
+from invariance.studies.support.printed import printed
+from invariance.studies.support.sweep import images
 
 DATA = "Colored-MNIST"
 FULL_FEW, SMALL_FEW = "full batch, few updates", "small batch, few updates"

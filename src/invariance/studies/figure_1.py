@@ -2,8 +2,8 @@
 
 from typing import ClassVar, final
 
-from invariance.studies.base import Arm
-from invariance.studies.sweep import Sweep, batch_arms
+from invariance.studies.support.base import Arm
+from invariance.studies.support.sweep import Sweep, batch_arms
 
 METHODS = ("IRMv1", "IRMv0", "REx")
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Boxes, Column, Curve, Figure, Line, Lines, Quantity, Table
-from invariance.studies.base import Arm, Results, Study, arm
+from invariance.core.artefacts import Artefact, Boxes, Column, Curve, Figure, Line, Lines, Quantity, Table
+from invariance.studies.support.base import Arm, Results, Study, arm
 
 DEFAULT = "β=0.9"
 """The only test environment of the literature before the paper."""

@@ -2,8 +2,8 @@
 
 from typing import ClassVar, final
 
-from invariance.studies.base import BASELINES, Arm
-from invariance.studies.sweep import Sweep, width_arms
+from invariance.studies.support.base import BASELINES, Arm
+from invariance.studies.support.sweep import Sweep, width_arms
 
 METHODS = (*BASELINES, "BLOC-IRM")
 

@@ -2,8 +2,8 @@
 
 from typing import ClassVar, final
 
-from invariance.studies.base import BASELINES, Arm
-from invariance.studies.sweep import Sweep, batch_arms
+from invariance.studies.support.base import BASELINES, Arm
+from invariance.studies.support.sweep import Sweep, batch_arms
 
 
 @final

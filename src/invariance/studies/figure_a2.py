@@ -3,9 +3,9 @@
 from statistics import fmean
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Figure, Surface
-from invariance.landscape import Grid, axis
-from invariance.studies.base import Arm, Results, Study, arm
+from invariance.core.artefacts import Artefact, Figure, Surface
+from invariance.evaluation.landscape import LossGrid, axis
+from invariance.studies.support.base import Arm, Results, Study, arm
 
 POINTS = {"smoke": 5, "quick": 21, "ours": 21, "full": 51}
 """A side of the grid; odd, so that the trained weights are its middle."""
@@ -40,17 +40,17 @@ class FigureA2(Study):
         return (Figure(self.name, self.title, self.caption, panels, results.provenance, notes),)
 
 
-def _first(results: Results, arm: Arm) -> Grid | None:
+def _first(results: Results, arm: Arm) -> LossGrid | None:
     row = results.row(arm)
     return next((run.landscape for run in row.runs if run.landscape), None) if row else None
 
 
-def _surface(setting: str, grid: Grid) -> Surface:
+def _surface(setting: str, grid: LossGrid) -> Surface:
     places = axis(len(grid))
     return Surface(setting, "first direction", "second direction", "test loss", places, places, grid)
 
 
-def _flatness(setting: str, grid: Grid) -> str:
+def _flatness(setting: str, grid: LossGrid) -> str:
     """How far the loss rises above that of the trained weights, over the whole plane."""
     middle = grid[len(grid) // 2][len(grid) // 2]
     rise = fmean(value for row in grid for value in row) - middle

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Curve, Figure, Lines
+from invariance.core.artefacts import Artefact, Curve, Figure, Lines
 from invariance.experiments.run import Run
-from invariance.studies.base import Arm, Results, Study, arm
+from invariance.studies.support.base import Arm, Results, Study, arm
 
 CHECKPOINTS = {"smoke": 2, "quick": 50, "ours": 50, "full": 50}
 WITHOUT = "without the penalty"

@@ -2,9 +2,9 @@
 
 from typing import ClassVar, final
 
-from invariance.studies.base import Arm
 from invariance.studies.figure_1 import METHODS
-from invariance.studies.sweep import Sweep, batch_arms
+from invariance.studies.support.base import Arm
+from invariance.studies.support.sweep import Sweep, batch_arms
 
 
 @final

@@ -2,11 +2,11 @@
 
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Column, Line, Quantity, Table
-from invariance.experiments.comparison import Row
-from invariance.selection import RULES, label
-from invariance.studies.base import METRICS, Arm, Results, Study, arm
+from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
+from invariance.experiments.comparison import ComparisonRow
 from invariance.studies.collapse import METHODS, PAPER, Collapse
+from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
+from invariance.training.selection import RULES, label
 
 DATA = ("Colored-MNIST", "Colored-FMNIST")
 PROFILES = {"default": "default", "penalty alone": "short"}
@@ -49,7 +49,7 @@ class Rules(Study):
 
 def _quantity(results: Results, arms: list[Arm], profile: str, rule: str, metric: str) -> Quantity:
     """A value for every run of a profile; a run whose chosen model has collapsed has none, and is counted."""
-    found = [Row.of(row.runs, rule) for a in arms if a.setting == profile and (row := results.row(a))]
+    found = [ComparisonRow.of(row.runs, rule) for a in arms if a.setting == profile and (row := results.row(a))]
     failures = sum(len(row.failures) for row in found)
     values = tuple(value for row in found for value in row.values(METRICS[metric]))
     return Quantity(values, note=f"{failures} of {failures + len(values)} without a value" if failures else "")

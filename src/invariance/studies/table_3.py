@@ -4,10 +4,10 @@ from dataclasses import replace
 from statistics import fmean
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Line, Quantity, Table
-from invariance.studies.accuracy import accuracy_table
-from invariance.studies.base import BASELINES, Arm, Results, Study, arm
-from invariance.studies.printed import printed
+from invariance.core.artefacts import Artefact, Line, Quantity, Table
+from invariance.studies.support.accuracy import accuracy_table
+from invariance.studies.support.base import BASELINES, Arm, Results, Study, arm
+from invariance.studies.support.printed import printed
 
 DATA = "Colored-MNIST"
 RECIPES = {

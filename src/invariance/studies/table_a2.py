@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import ClassVar, final
 
-from invariance.artefacts import Artefact, Line, Quantity
-from invariance.studies.accuracy import METRICS, accuracy_table
-from invariance.studies.base import BASELINES, Arm, Results, Study, arm
-from invariance.studies.printed import printed
+from invariance.core.artefacts import Artefact, Line, Quantity
+from invariance.studies.support.accuracy import METRICS, accuracy_table
+from invariance.studies.support.base import BASELINES, Arm, Results, Study, arm
+from invariance.studies.support.printed import printed
 
 DATA = "Colored-MNIST"
 METHODS = ("GrayScale", "ERM", *BASELINES, "BLOC-IRM")

@@ -2,8 +2,8 @@
 
 from typing import ClassVar, final
 
-from invariance.studies.accuracy import AccuracyTable
-from invariance.studies.base import Arm, arm
+from invariance.studies.support.accuracy import AccuracyTable
+from invariance.studies.support.base import Arm, arm
 
 
 @final

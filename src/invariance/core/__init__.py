@@ -1,0 +1,1 @@
+"""What everything is made of: values, environments, batches, families, errors, catalogues."""

@@ -1,0 +1,139 @@
+r"""The batch with its two averages.
+
+Every invariance penalty is a function of averages over environments (`docs/architecture.md`), so a
+:class:`Batch` keeps the samples of all environments in one tensor, environment after environment, and offers
+two primitives: :meth:`Batch.mean` and :meth:`Batch.outer_mean`. No penalty loops over environments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from invariance.core.environment import Environment
+from invariance.core.errors import BadValue
+from invariance.core.families import Family
+from invariance.core.inputs import Inputs, float_dtype, joined, loaded
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
+
+    ``x`` is for models alone, which make numbers of bytes. ``offset`` [n, K] is added to outputs before they meet the
+    targets: what is known about a row already. ``weight`` [n] enters both averages, so that a row of weight 2 counts as
+    two rows in every method; environments count the same, whatever their rows weigh.
+    """
+
+    x: Inputs
+    y: Tensor
+    counts: tuple[int, ...]
+    family: Family
+    offset: Tensor | None = None
+    weight: Tensor | None = None
+
+    @classmethod
+    def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
+        """All samples of some environments, targets checked."""
+        if len({e.name for e in environments}) < len(environments):
+            raise BadValue(f"environments need different names; got {', '.join(e.name for e in environments)}")
+        first = environments[0].x
+        for e in environments:
+            usable = e.x.dtype.is_floating_point or e.x.dtype == torch.uint8
+            if not usable or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
+                raise BadValue(
+                    f"environment {e.name!r}: inputs are {e.x.dtype} of shape {tuple(e.x.shape[1:])}; "
+                    f"floating point or bytes, of one type and shape, are wanted, like {environments[0].name!r}"
+                )
+        y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
+        y = y.to(float_dtype(first)) if y.is_floating_point() else y
+        weights = [torch.ones_like(y[:1]).expand(len(e)) if e.weight is None else e.weight for e in environments]
+        weight = None if all(e.weight is None for e in environments) else torch.cat(weights).to(float_dtype(first))
+        counts = tuple(len(e) for e in environments)
+        return cls(joined([e.x for e in environments]), y, counts, family, weight=weight)
+
+    @property
+    def environments(self) -> int:
+        """E."""
+        return len(self.counts)
+
+    @cached_property
+    def rows_each(self) -> int | None:
+        """How many rows every environment has, or None where they differ."""
+        return self.counts[0] if len(set(self.counts)) == 1 else None
+
+    @cached_property
+    def environment(self) -> Tensor:
+        """The environment of each row, [n]."""
+        counts = torch.tensor(self.counts, device=self.y.device)
+        return torch.repeat_interleave(torch.arange(self.environments, device=self.y.device), counts)
+
+    def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
+        """A smaller batch; ``rows`` are sorted by environment."""
+        rows = rows.to(self.y.device)
+        x = self.x.index_select(0, rows) if isinstance(self.x, Tensor) else loaded(self.x[rows])
+        return Batch(
+            x, self.y.index_select(0, rows), counts, self.family, _of(self.offset, rows), _of(self.weight, rows)
+        )
+
+    def only(self, e: int) -> "Batch":
+        """The rows of environment ``e``."""
+        rows = self.rows(e)
+        own = _of(self.offset, rows), _of(self.weight, rows)
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, *own)
+
+    def rows(self, e: int) -> slice:
+        """Where environment ``e`` lies."""
+        start = sum(self.counts[:e])
+        return slice(start, start + self.counts[e])
+
+    def halved(self) -> "Batch":
+        """The same rows as 2E environments: the first and the second half of each, one after another."""
+        if min(self.counts) < 2:
+            raise BadValue("the split estimator needs at least two samples of every environment in a batch")
+        return replace(self, counts=tuple(half for n in self.counts for half in (n - n // 2, n // 2)))
+
+    def mean(self, v: Tensor) -> Tensor:
+        """Average over the rows of each environment: [n, …] → [E, …]."""
+        if self.weight is None:
+            return self._plain_mean(v)
+        weight = self.weight.view(-1, *[1] * (v.ndim - 1))
+        return self._plain_mean(weight * v) / self._plain_mean(weight)
+
+    def _plain_mean(self, v: Tensor) -> Tensor:
+        if self.rows_each:
+            return v.unflatten(0, (self.environments, self.rows_each)).mean(1)
+        total = v.new_zeros(self.environments, *v.shape[1:]).index_add(0, self.environment, v)
+        sizes = torch.tensor(self.counts, dtype=v.dtype, device=v.device)
+        return total / sizes.view(-1, *[1] * (v.ndim - 1))
+
+    def outer_mean(self, a: Tensor, b: Tensor) -> Tensor:
+        """Average of a ⊗ b over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
+        if self.weight is not None:
+            weight = self.weight.unsqueeze(1)
+            return replace(self, weight=None).outer_mean(weight * a, b) / self._plain_mean(weight).unsqueeze(2)
+        if self.rows_each:
+            each = (self.environments, self.rows_each)
+            return a.unflatten(0, each).mT @ b.unflatten(0, each) / self.rows_each
+        return torch.stack([self.mean(column.unsqueeze(1) * b) for column in a.unbind(1)], dim=1)
+
+    def loss(self, f: Tensor) -> Tensor:
+        """Loss of each row, [n]."""
+        return self.family.loss(self._whole(f), self.y)
+
+    def residual(self, f: Tensor) -> Tensor:
+        """r = mean(f) − y of each row, [n, K]."""
+        return self.family.residual(self._whole(f), self.y)
+
+    def risks(self, f: Tensor) -> Tensor:
+        """R^e, the mean loss in each environment, [E]."""
+        return self.mean(self.loss(f))
+
+    def _whole(self, f: Tensor) -> Tensor:
+        return f if self.offset is None else f + self.offset
+
+
+def _of(values: Tensor | None, rows: Tensor | slice) -> Tensor | None:
+    return None if values is None else values[rows]

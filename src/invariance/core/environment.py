@@ -1,0 +1,115 @@
+"""Environments, the mechanism that makes them, and the benchmark that holds them."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from invariance.core.errors import BadValue, UnknownName
+from invariance.core.families import Family
+from invariance.core.inputs import Inputs, chosen, float_dtype
+
+BETAS = tuple(round(0.05 * i, 2) for i in range(1, 20))
+"""The 19 test environments of the literature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n].
+
+    Inputs are floating point, or bytes that stand for numbers in [0, 1]: a tensor, or ``Pixels`` in a file. ``weight``
+    [n] says what each sample counts, where they do not count the same.
+    """
+
+    name: str
+    x: Inputs
+    y: Tensor
+    weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise BadValue(f"environment {self.name!r}: {len(self.x)} inputs but {len(self.y)} targets")
+        if self.y.ndim != 1:
+            raise BadValue(
+                f"environment {self.name!r}: targets have shape {tuple(self.y.shape)}; one a sample is wanted"
+            )
+        if len(self.y) == 0:
+            raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
+        if isinstance(self.x, Tensor) and self.x.is_floating_point() and not torch.isfinite(self.x).all():
+            raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
+        if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
+            raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop those of 0")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    r"""Environments that differ in one number β: how often a spurious bit disagrees with the label.
+
+        y = t ⊕ Bernoulli(α),   s = y ⊕ Bernoulli(β),   x = ``inputs[s]``
+
+    ``inputs`` holds every sample twice, as it looks with the spurious bit 0 and with 1; ``t`` the clean labels.
+    """
+
+    inputs: tuple[Inputs, Inputs]
+    t: Tensor
+    alpha: float
+    betas: tuple[float, ...] = BETAS
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def take(self, rows: Tensor) -> "Mechanism":
+        """The same mechanism over some of the samples."""
+        off, on = self.inputs
+        return replace(self, inputs=(off[rows], on[rows]), t=self.t[rows])
+
+    def draw(self, beta: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A noisy label and a spurious bit for every sample."""
+        y = self.t ^ (torch.rand(len(self), generator=generator) < self.alpha)
+        s = y ^ (torch.rand(len(self), generator=generator) < beta)
+        return y, s
+
+    def environment(self, beta: float, generator: torch.Generator) -> Environment:
+        """The samples with labels and spurious bits drawn once."""
+        y, s = self.draw(beta, generator)
+        return Environment(f"β={beta:g}", chosen(s, *self.inputs), y.to(float_dtype(self.inputs[0])))
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """Where to train, where to select, where to test.
+
+    ``validation`` holds other samples of the training environments. Tests are either the ``test`` environments
+    or, where a ``mechanism`` is given, every β of it.
+    """
+
+    family: Family
+    train: tuple[Environment, ...]
+    validation: tuple[Environment, ...] = ()
+    test: tuple[Environment, ...] = ()
+    mechanism: Mechanism | None = None
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise BadValue("a benchmark needs at least one training environment; got none")
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.train[0].x.shape[1:])
+
+    def holding_out(self, name: str) -> "Benchmark":
+        """The benchmark without one training environment, on whose samples models are then selected."""
+        if name not in (names := [e.name for e in self.train]):
+            raise UnknownName.of("training environment", name, names)
+        rest = tuple(e for e in self.train if e.name != name)
+        if len(rest) < 2:
+            raise BadValue(
+                f"leaving out {name!r} leaves {len(rest)} training environment; leave-one-environment-out "
+                "needs at least three: add environments or select by 'training-domain'"
+            )
+        own = [e for e in (*self.validation, *self.train) if e.name == name]
+        return replace(self, train=rest, validation=(own[0],))

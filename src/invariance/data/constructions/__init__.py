@@ -1,0 +1,1 @@
+"""How environments are made of samples: colours, shifts, counterfactual pairs, domains."""

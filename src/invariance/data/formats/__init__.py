@@ -1,0 +1,1 @@
+"""Published files: found or fetched, verified, and read."""

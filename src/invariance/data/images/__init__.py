@@ -1,0 +1,1 @@
+"""Images on disk, and their bytes in one file made once."""

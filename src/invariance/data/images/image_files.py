@@ -1,0 +1,109 @@
+"""Image files: which there are, what decides them, and how one is read."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from invariance.core.errors import DataError
+from invariance.data.images.cache import Broken, Cached, Picture, cached
+
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # what is too large is an error still
+LISTED = (S_IFREG, S_IFDIR, S_IFLNK)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files below ``root``: their names, sizes, and the times of their last change."""
+
+    root: Path
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    changed: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What changes when files do, wherever they lie: a hash of their names and sizes."""
+        return hashlib.blake2b(repr((self.names, self.sizes)).encode(), digest_size=16).hexdigest()
+
+    def take(self, rows: Iterable[int]) -> "Files":
+        """Some of them."""
+        every = [(self.names[i], self.sizes[i], self.changed[i]) for i in rows]
+        return Files(self.root, *_columns(every))
+
+
+def listed(root: Path, folders: Sequence[str]) -> Files:
+    """Every file in some folders below ``root``, sorted; hidden ones do not count.
+
+    Folders among them and links that lead nowhere are listed too: they cannot be read, which must not go unnoticed.
+    """
+    found = []
+    try:
+        for folder in folders:
+            for entry in os.scandir(root / folder):
+                if not entry.name.startswith(".") and S_IFMT((stat := _stat(entry)).st_mode) in LISTED:
+                    found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_mtime_ns))
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+    return Files(root, *_columns(sorted(found)))
+
+
+def _stat(entry: "os.DirEntry[str]") -> os.stat_result:
+    try:
+        return entry.stat()
+    except OSError:  # a link that leads nowhere
+        return entry.stat(follow_symlinks=False)
+
+
+def remembered(root: Path, folders: Sequence[str]) -> Files:
+    """The same, listed again only when a file has come or gone: for what is asked often and needs no images."""
+    try:
+        return _remembered(root, tuple(folders), tuple((root / name).stat().st_mtime_ns for name in folders))
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+Lister = Callable[[Path, Sequence[str]], Files]
+
+
+@cache
+def _remembered(root: Path, folders: tuple[str, ...], changed: tuple[int, ...]) -> Files:
+    return listed(root, folders)
+
+
+def _columns(rows: list[tuple[str, int, int]]) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]:
+    names, sizes, times = zip(*rows, strict=True) if rows else ((), (), ())
+    return names, sizes, times
+
+
+def pictures(files: Files, image_size: int, *, title: str, broken: Broken | None = "refuse") -> Cached:
+    """The images in files, from their cache."""
+    paths = [files.root / name for name in files.names]
+    key = f"{files.root.resolve()} {files.fingerprint} {files.changed}"
+    shape = (3, image_size, image_size)
+    return cached(paths, shape, partial(read, image_size=image_size), title=title, key=key, broken=broken)
+
+
+def read(path: Path, image_size: int) -> Picture:
+    """A file's image, upright as the camera noted it, its middle square resized, [3, image_size, image_size]."""
+    with Image.open(path) as image:
+        image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode == "F" or (upright.mode == "I" and image.format == "TIFF"):
+            raise DataError("its numbers have no known range; save it with 8 or 16 bits a pixel")
+        if upright.mode.startswith("I"):  # 16 bits a pixel, of which Pillow would keep those below 256
+            upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+        side = min(upright.size)
+        left, top = ((length - side) // 2 for length in upright.size)
+        square = upright.convert("RGB").crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((image_size, image_size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)

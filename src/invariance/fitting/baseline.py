@@ -1,0 +1,49 @@
+"""The model that was fitted beside the one it was preferred to."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from invariance.estimators import defaults
+from invariance.estimators.classifier import InvariantClassifier
+from invariance.estimators.rows import Rows
+from invariance.fitting.assess import Assessment, examine
+from invariance.methods.base import Method
+
+
+def assess(
+    estimator: InvariantClassifier, rows: Rows, test: Rows | None, columns: Sequence[tuple[str, slice]]
+) -> Assessment:
+    """Examine a fitted classifier and its rival, each trained again without some of the environments in turn."""
+    other = _baseline(estimator)
+    look = partial(examine, rows=rows, test=test, columns=columns)
+    model = look(estimator.objective_.title, estimator, partial(_fit, estimator, estimator.objective_))
+    rival = look(other.title, _fit(estimator, other, rows), partial(_fit, estimator, other)) if other else None
+    names, counts = np.unique(rows.y, return_counts=True)
+    return Assessment(
+        model,
+        rival,
+        estimator.choice_.reason if estimator.choice_ else "",
+        tuple(zip(map(str, names), counts.tolist(), strict=True)),
+        len(estimator.environments_),
+        rows.unit,
+    )
+
+
+def _baseline(estimator: InvariantClassifier) -> Method | None:
+    """ERM; where the model is ERM itself, the best invariant method. None where there is but one environment."""
+    if len(estimator.environments_) < 2:
+        return None
+    erm = defaults.objective("erm")
+    if estimator.objective_.title != erm.title:
+        return erm
+    tried = [c for c in estimator.choice_.candidates if c.objective.title != erm.title] if estimator.choice_ else []
+    return max(tried, key=lambda c: c.gain).objective if tried else defaults.objective("irmv1")
+
+
+def _fit(estimator: InvariantClassifier, objective: Method, rows: Rows) -> Any:
+    fresh = clone(estimator).set_params(method=objective)
+    return fresh.fit(rows.x, rows.y, environments=rows.environments)

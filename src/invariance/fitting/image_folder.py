@@ -1,0 +1,188 @@
+"""Images in folders: to learn from, out of a cache; to predict, some at a time as they lie there."""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from invariance.core.errors import BadValue, DataError
+from invariance.core.fields import STRICT
+from invariance.core.inputs import Pixels
+from invariance.data.base import PHOTOGRAPHS
+from invariance.data.constructions.domains import images_of, tree
+from invariance.data.images.cache import NAMED, Broken, Picture
+from invariance.data.images.image_files import pictures, read
+from invariance.estimators.classifier import InvariantClassifier
+from invariance.estimators.rows import Rows
+from invariance.fitting.reader import TABLES, Given, Labelled, Piece, Reader
+from invariance.models.resnet import ResNet
+from invariance.recipes.presets import recipe
+from invariance.recipes.recipe import Recipe
+
+AT_ONCE = 256
+"""Images that are in memory together."""
+ALONE = "there is one domain and nothing to be invariant across, so the model is ERM; give a folder with several"
+UPDATES, EPOCHS = 200, 8
+"""Of a training: as many passes over the images as make so many updates, and so many at least."""
+
+
+class _Decoded(NamedTuple):
+    """Images of some files, and which files these are: those that hold one."""
+
+    pixels: Pixels
+    rows: NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class ImageFolderReader(Reader):
+    """The middle square of each image, resized to ``image_size``; ``broken`` files are refused, or left out."""
+
+    image_size: PositiveInt = 64
+    broken: Broken = "refuse"
+
+    kind: ClassVar[str] = "pictures"
+    unit: ClassVar[str] = "images"
+    name: ClassVar[str | None] = "file"
+
+    @classmethod
+    def from_json(cls, plain: object) -> "ImageFolderReader":
+        """What :meth:`to_json` gave."""
+        try:
+            return TypeAdapter(cls).validate_python(plain)
+        except ValidationError as error:
+            raise BadValue.of(error, "a reader of images") from None
+
+    def to_json(self) -> dict[str, Any]:
+        plain: dict[str, Any] = TypeAdapter(ImageFolderReader).dump_python(self, mode="json")
+        return plain
+
+    def fits(self, estimator: InvariantClassifier) -> bool:
+        return estimator.input_shape_ == (3, self.image_size, self.image_size)
+
+    def pieces(self, path: Path, notes: list[str]) -> Iterator[Piece]:
+        """Of a folder every file, however deep, in the order of their names; or one file."""
+        names = _below(path) if path.is_dir() else [_file(path).name]
+        for start, (pixels, rows) in self._decoded(path if path.is_dir() else path.parent, names, notes):
+            yield Piece(pixels, [names[start + row] for row in rows])
+
+    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Labelled]:
+        if environment is not None:
+            raise BadValue(f"the environments of {path} are its folders; leave out --environment")
+        found = tree(images_of(_folder(path)))
+        labels, domain = np.array(found.classes, dtype=object)[found.label.numpy()], found.domain.numpy()
+        for start, (pixels, rows) in self._decoded(path, found.files.names, notes):
+            yield Labelled(pixels, labels[start + rows], found.domains, domain[start + rows])
+
+    def read(self, path: Path) -> Rows:
+        """All images with a label at once; their bytes stay in the cache's file."""
+        found = tree(images_of(_folder(path)))
+        images, broken = pictures(found.files, self.image_size, title=path.absolute().name or "images", broken=None)
+        for i, reason in broken.items():
+            if self.broken == "refuse" or len(broken) == len(images):
+                raise _unreadable(path / found.files.names[i], reason, len(broken))
+        whole = np.ones(len(images), dtype=bool)
+        whole[list(broken)] = False
+        labels = np.array(found.classes, dtype=object)[found.label.numpy()]
+        domains = np.array(found.domains, dtype=object)[found.domain.numpy()]
+        notes = _left_out([found.files.names[i] for i in broken])
+        return Rows(Pixels.of(images)[whole], labels[whole], domains[whole], notes)
+
+    def _decoded(self, root: Path, names: Sequence[str], notes: list[str]) -> Iterator[tuple[int, _Decoded]]:
+        """Images of files below ``root`` in their order, and how many files came before."""
+        lost: list[str] = []
+        with ThreadPoolExecutor() as pool:
+            for start in range(0, len(names), AT_ONCE):
+                some = names[start : start + AT_ONCE]
+                made = list(pool.map(self._image, [root / name for name in some]))
+                rows = np.array([i for i, image in enumerate(made) if not isinstance(image, str)], dtype=np.int64)
+                lost += [name for name, image in zip(some, made, strict=True) if isinstance(image, str)]
+                if len(rows):
+                    yield start, _Decoded(Pixels.of(np.stack([made[i] for i in rows])), rows)
+        notes += _left_out(lost)
+
+    def _image(self, path: Path) -> Picture | str:
+        """The image in a file, or why there is none."""
+        try:
+            return read(path, self.image_size)
+        except Exception as error:  # a decoder may raise anything
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            if self.broken == "refuse":
+                raise _unreadable(path, reason) from None
+            return reason
+
+
+def given_image_folder(
+    path: Path, reader: ImageFolderReader, *, test: Path | None, width: int, epochs: int | None, seed: int
+) -> Given:
+    """Images to learn from and perhaps others to test on, read before anything is trained."""
+    rows = reader.read(path)
+    return Given(
+        path,
+        reader,
+        rows,
+        reader.read(test) if test else None,
+        InvariantClassifier(
+            recipe=_recipe(len(rows), reader.image_size, epochs), features=ResNet(width=width), random_state=seed
+        ),
+        "the class of an image",
+        "its domain",
+        {"images": path.absolute().name},
+        rows.notes if len(set(rows.environments.tolist())) > 1 else (*rows.notes, ALONE),
+    )
+
+
+def _recipe(images: int, image_size: int, epochs: int | None) -> Recipe:
+    """Our default, with images that are mirrored and shifted by up to a sixteenth."""
+    each = math.ceil(images / (recipe("default", PHOTOGRAPHS).batch_size or images))
+    changes = {"epochs": epochs or max(EPOCHS, math.ceil(UPDATES / each)), "augment": {"shift": image_size // 16}}
+    return recipe("default", PHOTOGRAPHS, changes=changes)
+
+
+def _unreadable(path: Path, reason: str, many: int = 1) -> DataError:
+    more = f", the first of {many:,} such files" if many > 1 else ""
+    return DataError(
+        f"{path} holds no image that can be read ({reason}){more}; put it right, or leave such files out: --broken skip"
+    )
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise DataError(f"{path} is no folder; the model is one of images: give a folder with images in domain/class/")
+    return path
+
+
+def _file(path: Path) -> Path:
+    if not path.is_file():
+        raise DataError(f"there is no file or folder {path}; check its name")
+    if path.suffix.lower() in TABLES:
+        raise DataError(
+            f"{path} is no image, and the model was fitted to images: give a folder of images or one of them, or a "
+            "model that was fitted to a table"
+        )
+    return path
+
+
+def _below(root: Path) -> list[str]:
+    """Every file below a folder, sorted; hidden ones do not count."""
+    found = []
+    for place, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [(Path(place) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
+    if not found:
+        raise DataError(f"{root} holds no images, in no folder below it either")
+    return sorted(found)
+
+
+def _left_out(names: Sequence[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return (f"left out, since no image can be read there: {', '.join(names[:NAMED])}{more}",)

@@ -1,0 +1,173 @@
+r"""What a method minimises, and who moves.
+
+A training step is a sequence of *moves*. A :class:`Move` says: these players go down on this loss. Recipes see
+only moves, whose loss they may evaluate as often as they like, so every recipe runs every method.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass as record
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor, nn
+
+from invariance.core.batch import Batch
+from invariance.core.fields import STRICT, NonNegative
+from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
+from invariance.recipes.schedules import Clock
+
+Estimator = Literal["squared", "split"]
+Divisor = Literal["gamma", "1+gamma", "nothing"]
+
+
+@record(frozen=True, eq=False)
+class Player:
+    """Parameters that move together: at ``rate`` times the learning rate, with l2 or without."""
+
+    name: str
+    parameters: tuple[nn.Parameter, ...]
+    rate: float = 1.0
+    l2: bool = True
+
+
+@record(frozen=True, eq=False)
+class Move:
+    """The named players (all, if none is named) go down on ``loss`` + ``l2``·‖parameters‖²."""
+
+    loss: Callable[[], Tensor]
+    l2: float = 0.0
+    players: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, config=STRICT)
+class Method(ABC):
+    """A method. Its fields are its hyper-parameters; what it must remember lives in the model."""
+
+    title: ClassVar[str]
+    formula: ClassVar[str]
+    citation: ClassVar[str]
+    differs: ClassVar[tuple[str, ...]] = ()
+    """Numbered differences from the method's paper or its authors' code."""
+    preferences: ClassVar[Preferences] = {}
+    """What the method changes in a recipe, by the recipe's name: its authors' choice, or ours in ``short``."""
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What a recipe changes in the method's fields, by the recipe's name; otherwise fields are the paper's."""
+    needs_environments: ClassVar[int] = 2
+    oracle: ClassVar[bool] = False
+    """Whether the method is given inputs without their spurious part."""
+
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
+        """Give the model what the method needs: masks, heads, memory."""
+        return model
+
+    def players(self, model: Model) -> tuple[Player, ...]:
+        """Who may move."""
+        return (Player("model", tuple(model.parameters())),)
+
+    @abstractmethod
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
+        """The moves of one step, in order; code after a ``yield`` runs when that move has been made."""
+
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
+        """The penalty's value, without its weight, for the records; None where there is no penalty."""
+        return None
+
+    def done(self, model: Model, batch: Batch, clock: Clock) -> bool:
+        """Whether to stop here, before the recipe's last update."""
+        return False
+
+
+@dataclass(frozen=True, config=STRICT)
+class AnnealedMethod(Method):
+    r"""(R + γ_t P + l2·‖parameters‖²) / divisor_t,  R and P averaged over environments.
+
+    ``gamma`` is the penalty's weight γ after the switch, ``gamma_before`` its weight before. ``divide_by`` says
+    what the whole sum is divided by, so that its gradients keep one size. ``reduction`` says whether
+    environments are averaged or added.
+    """
+
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {"gamma": 1.0}}
+
+    gamma: NonNegative = 1e6
+    gamma_before: NonNegative = 1.0
+    divide_by: Divisor = "gamma"
+    l2: NonNegative = 1.10794568e-3
+    reduction: Literal["mean", "sum"] = "mean"
+
+    def gamma_at(self, clock: Clock) -> float:
+        """γ_t."""
+        return self.gamma if clock.annealed else self.gamma_before
+
+    def divisor(self, clock: Clock) -> float:
+        """What the objective is divided by at this moment."""
+        gamma = self.gamma_at(clock)
+        return {"gamma": max(gamma, 1.0), "1+gamma": 1.0 + gamma, "nothing": 1.0}[self.divide_by]
+
+    def combine(self, risks: Tensor, penalty: Callable[[], Tensor], clock: Clock) -> Tensor:
+        """(R + γ_t P) / divisor_t; a penalty without weight is not computed."""
+        gamma = self.gamma_at(clock)
+        risk = self.reduce(risks)
+        return (risk + gamma * penalty() if gamma else risk) / self.divisor(clock)
+
+    def reduce(self, v: Tensor) -> Tensor:
+        """One number from one number an environment."""
+        return v.mean() if self.reduction == "mean" else v.sum()
+
+
+@dataclass(frozen=True, config=STRICT)
+class PenalisedMethod(AnnealedMethod):
+    """One move: the whole model goes down on risk and penalty."""
+
+    reads_features: ClassVar[bool] = True
+    """Whether the penalty looks at z. If not, z comes without columns and a full batch needs no memory for it."""
+
+    @abstractmethod
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
+        """P, from features ``z`` and outputs ``f`` of the batch."""
+
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
+        """P."""
+        return self.penalty(batch, model, z, f)
+
+    def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
+        """Draw what stays the same however often the loss is evaluated in this step."""
+
+    def after(self, model: Model, clock: Clock) -> None:
+        """Put away what the step found, or put right what it left."""
+
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
+        """One move."""
+
+        def loss() -> Tensor:
+            if self.reads_features:
+                z = model.represent(batch.x)
+                f = model.head(z)
+            else:
+                f = model(batch.x)
+                z = f[:, :0]
+            return self.combine(batch.risks(f), lambda: self.penalty(batch, model, z, f), clock)
+
+        self.before(model, clock, generator)
+        yield Move(loss, self.l2 / self.divisor(clock))
+        self.after(model, clock)
+
+
+def product(
+    estimator: Estimator,
+    batch: Batch,
+    gradient: Callable[[Batch, Tensor, Tensor], Tensor],
+    z: Tensor,
+    f: Tensor,
+) -> Tensor:
+    r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …].
+
+    ``squared`` is ‖ĝ_e‖²: biased upwards by Var/n. ``split`` is ĝ_e'·ĝ_e'' of the two halves of its rows:
+    unbiased, noisier, and possibly negative.
+    """
+    if estimator == "squared":
+        return gradient(batch, z, f).square().flatten(1).sum(1)
+    g = gradient(batch.halved(), z, f)
+    return (g[0::2] * g[1::2]).flatten(1).sum(1)

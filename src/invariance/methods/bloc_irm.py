@@ -1,0 +1,154 @@
+"""BLOC-IRM: a consensus of heads below, a representation that makes it stationary everywhere above."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal, NamedTuple, final
+
+import torch
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core.batch import Batch
+from invariance.core.fields import STRICT, Positive
+from invariance.methods.base import AnnealedMethod, Estimator, Move, Player, product
+from invariance.methods.fishr import variance_spread
+from invariance.methods.heads import gradient_variances, gradients, outputs, outputs_each, store, vector
+from invariance.methods.irmv1 import scale_gradient
+from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
+from invariance.recipes.schedules import Clock
+
+BETAS = (0.9, 0.999)
+EPS = 1e-8
+
+
+class Moments(NamedTuple):
+    """Adam's memory of one head an environment."""
+
+    steps: Tensor
+    first: Tensor  # [E, P]
+    second: Tensor  # [E, P]
+
+
+def adam(moments: Moments, g: Tensor) -> tuple[Moments, Tensor]:
+    """New moments and direction, differentiable in the gradient g [E, P] (ε stands inside the root)."""
+    steps = moments.steps + 1
+    first = BETAS[0] * moments.first + (1 - BETAS[0]) * g
+    second = BETAS[1] * moments.second + (1 - BETAS[1]) * g.square()
+    scale = (second / (1 - BETAS[1] ** steps) + EPS**2).sqrt()
+    return Moments(steps, first, second), first / (1 - BETAS[0] ** steps) / scale
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class BLOCIRM(AnnealedMethod):
+    r"""min_θ  mean_e [ R^e(w*∘θ) + γ ‖∇_w R^e(w*∘θ)‖² ],   w*(θ) = mean_e [ w − η ∇_w R^e(w∘θ) ]
+
+    In each step, from the shared head w:
+    1. every environment takes ``inner_steps`` steps of its own, w̃_e = w − η ∇_w R^e(w∘θ);
+    2. consensus: w* = mean_e w̃_e;
+    3. θ goes down on the upper objective, differentiated also through w*(θ) if ``unroll``;
+    4. w ← w*.
+
+    With one plain gradient step below, w* is one step of gradient descent on the mean risk. ``penalty`` chooses
+    the regulariser of the upper level: the stationarity above, or that of IRMv1, REx or Fishr at w*, or none.
+    """
+
+    title: ClassVar[str] = "BLOC-IRM"
+    formula: ClassVar[str] = "min_θ mean_e [ R^e(w*∘θ) + γ ‖∇_w R^e(w*∘θ)‖² ],  w* = mean_e [ w − η ∇_w R^e(w∘θ) ]"
+    citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
+    differs: ClassVar[tuple[str, ...]] = (
+        "Environments are averaged, not added (reduction='sum' adds them).",
+        "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser a head "
+        "(inner_optimiser='adam').",
+    )
+    preferences: ClassVar[Preferences] = {
+        "full-batch": {"lr": 2e-3},
+        "small-batch": {"lr": 2e-3},
+        "short": {"lr": 3e-3, "epochs": 16, "warmup": 0.3},
+    }
+
+    penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"
+    estimator: Estimator = "squared"
+    inner_steps: PositiveInt = 1
+    inner_lr: Positive = 2e-3
+    inner_optimiser: Literal["gd", "adam"] = "gd"
+    unroll: bool = True
+
+    def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
+        if self.inner_optimiser == "adam":
+            zeros = vector(model.head).detach().new_zeros(environments, vector(model.head).numel())
+            model.memory.register_buffer("first", zeros.clone())
+            model.memory.register_buffer("second", zeros.clone())
+            model.memory.register_buffer("steps", torch.zeros(()))
+        return model
+
+    def players(self, model: Model) -> tuple[Player, ...]:
+        return (Player("features", tuple(model.features.parameters())),)
+
+    def moves(
+        self,
+        model: Model,
+        batch: Batch,
+        clock: Clock,
+        generator: torch.Generator,
+    ) -> Iterator[Move]:
+        """θ's move, with the lower level inside its loss; then the head is stored."""
+        found: list[tuple[Tensor, Moments | None]] = []
+
+        def loss() -> Tensor:
+            z = model.represent(batch.x)
+            w, moments = self.lower(batch, model, z if self.unroll else z.detach())
+            found.append((w.detach(), moments and Moments(*(m.detach() for m in moments))))
+            f = outputs(model.head, w, z)
+            return self.combine(batch.risks(f), lambda: self.upper(batch, model, z, f, w), clock)
+
+        yield Move(loss, self.l2 / self.divisor(clock))
+        self.remember(model, *found[0])  # at θ itself: a recipe may have looked around it afterwards
+
+    def lower(self, batch: Batch, model: Model, z: Tensor) -> tuple[Tensor, Moments | None]:
+        """Steps 1 and 2: w*(θ), [P], and the heads' Adam moments where they have any."""
+        w = vector(model.head).detach().requires_grad_()
+        moments = self._moments(model)
+        f = outputs(model.head, w, z)
+        g = gradients(batch, model.head, z, f, w)
+        each = w.expand(batch.environments, -1)
+        for k in range(self.inner_steps):
+            if k:
+                f = outputs_each(model.head, each, z, batch)
+                g = gradients(batch, model.head, z, f, each)
+            if moments:
+                moments, g = adam(moments, g)
+            each = each - self.inner_lr * g
+        return each.mean(0), moments
+
+    def _moments(self, model: Model) -> Moments | None:
+        if self.inner_optimiser == "gd":
+            return None
+        return Moments(*(model.memory.get_buffer(name).clone() for name in Moments._fields))
+
+    def upper(self, batch: Batch, model: Model, z: Tensor, f: Tensor, w: Tensor) -> Tensor:
+        """The regulariser at w*."""
+        match self.penalty:
+            case "stationarity":
+                each = product(self.estimator, batch, lambda b, z, f: gradients(b, model.head, z, f, w), z, f)
+            case "irmv1":
+                each = product(self.estimator, batch, scale_gradient, z, f)
+            case "fishr":
+                each = variance_spread(gradient_variances(batch, model.head, z, f, w))
+            case "rex":
+                return batch.risks(f).var(correction=0)
+            case "none":
+                return f.new_zeros(())
+        return self.reduce(each)
+
+    def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+        """The regulariser at the stored consensus."""
+        w = vector(model.head).detach().requires_grad_()
+        return self.upper(batch, model, z, outputs(model.head, w, z), w)
+
+    def remember(self, model: Model, w: Tensor, moments: Moments | None) -> None:
+        """Step 4: w ← w*."""
+        store(model.head, w)
+        for name, value in (moments._asdict() if moments else {}).items():
+            model.memory.get_buffer(name).copy_(value)

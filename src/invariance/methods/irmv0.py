@@ -1,0 +1,38 @@
+"""IRMv0: the gradient by the whole head vanishes in every environment."""
+
+from typing import ClassVar, final
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core.batch import Batch
+from invariance.core.fields import STRICT
+from invariance.methods.base import Estimator, PenalisedMethod, product
+from invariance.methods.heads import gradients
+from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
+
+
+def stationarity(estimator: Estimator, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
+    """‖∇_w R^e‖² of each environment at the model's own head, [E]."""
+    return product(estimator, batch, lambda b, z, f: gradients(b, model.head, z, f), z, f)
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class IRMv0(PenalisedMethod):
+    r"""min  mean_e R^e + γ mean_e ‖∇_w R^e‖²,   ∇_w R^e = mean_e(r ⊗ [z, 1])
+
+    Unlike IRMv1's, this penalty depends on how scale is shared between θ and w: φ → cφ, w → w/c leaves every
+    output and multiplies the weights' part by c².
+    """
+
+    title: ClassVar[str] = "IRMv0"
+    formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
+    citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
+    preferences: ClassVar[Preferences] = {"short": {"lr": 5e-3, "epochs": 18, "warmup": 0.25}}
+
+    estimator: Estimator = "squared"
+
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
+        return self.reduce(stationarity(self.estimator, batch, model, z, f))

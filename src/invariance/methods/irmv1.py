@@ -1,0 +1,41 @@
+"""IRMv1: the gradient by a scale on the outputs vanishes in every environment."""
+
+from typing import ClassVar, final
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from invariance.core.batch import Batch
+from invariance.core.fields import STRICT
+from invariance.methods.base import Estimator, PenalisedMethod, product
+from invariance.models.base import Model
+
+
+def scale_gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+    """s_e = ∂R^e(c·f)/∂c at c = 1, which is mean_e(r·f); [E, 1]."""
+    return batch.mean((batch.residual(f) * f).sum(-1, keepdim=True))
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class IRMv1(PenalisedMethod):
+    r"""min  mean_e R^e + γ mean_e s_e²,   s_e = ∂R^e(c·f)/∂c |_{c=1} = mean_e(r·f)
+
+    With w pinned to a scalar 1 the inner problem of IRM is stationary exactly where s_e = 0 for every e.
+
+    Example:
+        >>> IRMv1(gamma=1e4, estimator="split").gamma
+        10000.0
+
+    """
+
+    title: ClassVar[str] = "IRMv1"
+    formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ (∂R^e(c·f)/∂c at c=1)² ]"
+    reads_features: ClassVar[bool] = False
+    citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
+    differs: ClassVar[tuple[str, ...]] = ("γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",)
+
+    estimator: Estimator = "squared"
+
+    def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
+        return self.reduce(product(self.estimator, batch, scale_gradient, z, f))

@@ -1,0 +1,57 @@
+"""The running statistics of batch normalisation: they follow a run once a step, and fit the weights they go with."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from invariance.core.inputs import Inputs, floats
+from invariance.models.base import Model, batch_norms
+
+Loss = Callable[[], Tensor]
+
+
+@contextmanager
+def followed_once(model: Model) -> Iterator[Callable[[Loss], Loss]]:
+    """A step, in which running statistics follow the first evaluation of a loss alone.
+
+    Gives a wrapper for the step's losses. Further passes, around the weights or by other players, normalise by the
+    batch as well, and leave the statistics as they are.
+    """
+    layers = [layer for layer in batch_norms(model) if layer.track_running_stats]
+
+    def follow(on: bool) -> None:
+        for layer in layers:
+            layer.track_running_stats = on
+
+    def wrapped(loss: Loss) -> Loss:
+        def evaluated() -> Tensor:
+            value = loss()
+            follow(False)
+            return value
+
+        return evaluated
+
+    try:
+        yield wrapped
+    finally:
+        follow(True)
+
+
+@torch.no_grad()
+def recalibrate(model: Model, batches: Iterable[Inputs]) -> None:
+    """Set running statistics to the mean of those of some batches at the present weights, e.g. averaged ones."""
+    layers = [layer for layer in batch_norms(model) if layer.track_running_stats]
+    momenta = [layer.momentum for layer in layers]
+    was_training = model.training
+    model.eval()
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None
+        layer.train()
+    for x in batches if layers else ():
+        model.head(model.features(floats(x)))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    model.train(was_training)

@@ -1,0 +1,1 @@
+"""Tables and figures as text, LaTeX, Markdown, CSV, charts and pictures."""

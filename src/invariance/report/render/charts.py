@@ -1,0 +1,219 @@
+"""Panels as plotly traces and axes: plain data, in which names are escaped and only colours wait for the theme."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from invariance.core.artefacts import Boxes, Curve, Figure, Lines, Panel, Surface
+from invariance.report.render.formats import clean, plain
+from invariance.report.render.palette import Palette
+
+CROWDED = 12
+"""More curves than this are not listed together under the pointer."""
+FEW_TICKS = 9
+"""Up to so many places on a logarithmic axis are its ticks."""
+ASIDE = 0.5
+"""Of the distance between two named positions, the part that is used to set dots side by side."""
+LONG = 24
+"""Characters of a name on an axis."""
+FEW = 40
+"""Up to so many values of a group are drawn as points too."""
+
+
+def charts(figure: Figure, palette: Palette) -> list[dict[str, Any]]:
+    """One chart a panel; surfaces share their colour scale."""
+    heights = [z for panel in figure.panels if isinstance(panel, Surface) for row in panel.z for z in row]
+    heights = [z for z in heights if math.isfinite(z)]
+    span = (min(heights), max(heights)) if heights else (0.0, 1.0)
+    return [_chart(panel, palette, span) for panel in figure.panels]
+
+
+def legend(figure: Figure, palette: Palette) -> list[dict[str, str]]:
+    """Every curve of a figure once, as it is drawn; boxes are named on their axis."""
+    names = dict.fromkeys(c.label for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves if c.x)
+    dashed = {c.label for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves if c.dashed}
+    return [
+        {"name": clean(name), "colour": palette[name].colour, "dash": "dash" if name in dashed else palette[name].dash}
+        for name in names
+    ]
+
+
+def embedded(value: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or opens a comment."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def label(text: str) -> str:
+    """Text as plotly shows it literally: it reads some tags and entities in labels."""
+    return escape(clean(text), quote=False)
+
+
+def _ticks(places: Sequence[float], names: Iterable[str]) -> dict[str, Any]:
+    """Names at places on an axis, shortened so that they leave room for what is drawn."""
+    short = [name if len(name) <= LONG else f"{name[: LONG - 1]}…" for name in map(clean, names)]
+    return {"tickvals": places, "ticktext": list(map(label, short)), "ticklabeloverflow": "allow"}
+
+
+def _chart(panel: Panel, palette: Palette, span: tuple[float, float]) -> dict[str, Any]:
+    match panel:
+        case Lines():
+            return _lines(panel, palette)
+        case Boxes():
+            return _boxes(panel, palette)
+        case Surface():
+            return _surface(panel, span)
+
+
+def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
+    if panel.places:
+        traces = [_dots(curve, i, len(panel.curves), palette) for i, curve in enumerate(panel.curves)]
+    else:
+        traces = [_band(curve, palette) for curve in panel.curves if curve.low and curve.high]
+        traces += [_line(curve, palette, log=panel.log_y) for curve in panel.curves]
+    layout: dict[str, Any] = {
+        "xaxis": _axis(panel.x_label) | (_logarithmic([x for c in panel.curves for x in c.x]) if panel.log_x else {}),
+        "yaxis": _axis(panel.y_label) | (_logarithmic([y for c in panel.curves for y in c.y]) if panel.log_y else {}),
+        "hovermode": "x unified" if len(panel.curves) <= CROWDED and not panel.places else "closest",
+    }
+    if panel.places:
+        layout["xaxis"] |= _ticks(range(len(panel.places)), panel.places) | {"range": [-0.5, len(panel.places) - 0.5]}
+    elif values := few_ticks(panel):
+        margin = 0.03 if len(values) > 1 else 0.5  # a tick on the very edge is not drawn
+        ends = [math.log10(values[0]) - margin, math.log10(values[-1]) + margin]
+        layout["xaxis"] |= _ticks(values, map(plain, values)) | {"range": ends}
+    if panel.span:
+        layout["yaxis"]["range"] = [math.log10(end) for end in panel.span] if panel.log_y else list(panel.span)
+    return {"traces": traces, "layout": layout}
+
+
+def _line(curve: Curve, palette: Palette, *, log: bool) -> dict[str, Any]:
+    """A curve, with a hole where a logarithmic axis has no place for it."""
+    style = palette[curve.label]
+    dash = "dash" if curve.dashed else style.dash
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(curve.x) > 1 else "markers",
+        "name": label(curve.label),
+        "meta": clean(curve.label),
+        "x": curve.x,
+        "y": [y if y > 0 else math.nan for y in curve.y] if log else curve.y,
+        "line": {"color": style.colour, "dash": dash, "width": 2.6 if style.bold else 1.8},
+        "marker": {"color": style.colour, "size": 7},
+        "hovertemplate": "%{y:.4~g}",
+    }
+
+
+def _dots(curve: Curve, place: int, many: int, palette: Palette) -> dict[str, Any]:
+    """Values at named positions, which nothing lies between, with bars from low to high; side by side."""
+    style = palette[curve.label]
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label(curve.label),
+        "meta": clean(curve.label),
+        "x": [x + ASIDE * (place - (many - 1) / 2) / many for x in curve.x],
+        "y": curve.y,
+        "marker": {"color": style.colour, "size": 9 if style.bold else 8},
+        "hovertemplate": "%{y:.4~g}",
+    }
+    if curve.low and curve.high:
+        up = [high - y for y, high in zip(curve.y, curve.high, strict=True)]
+        down = [y - low for y, low in zip(curve.y, curve.low, strict=True)]
+        bar = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.4, "width": 0}
+        trace["error_y"] = bar | {"color": style.colour}
+    return trace
+
+
+def _band(curve: Curve, palette: Palette) -> dict[str, Any]:
+    """There along the upper edge and back along the lower."""
+    edges = [p for p in zip(curve.x, curve.low, curve.high, strict=True) if all(map(math.isfinite, p))]
+    return {
+        "type": "scatter",
+        "mode": "none",
+        "name": label(curve.label),
+        "meta": clean(curve.label),
+        "x": [x for x, _, _ in edges] + [x for x, _, _ in reversed(edges)],
+        "y": [high for _, _, high in edges] + [low for _, low, _ in reversed(edges)],
+        "fill": "toself",
+        "fillcolor": palette[curve.label].colour,
+        "opacity": 0.14,
+        "hoverinfo": "skip",
+    }
+
+
+def _boxes(panel: Boxes, palette: Palette) -> dict[str, Any]:
+    traces = [
+        {
+            "type": "box",
+            "name": label(group),
+            "meta": clean(group),
+            "x0": place,
+            "y": values,
+            "boxpoints": "all" if len(values) <= FEW else "outliers",
+            "jitter": 0.4,
+            "pointpos": 0,
+            "marker": {"color": palette[group].colour, "size": 4, "opacity": 0.6},
+            "line": {"color": palette[group].colour, "width": 1.6},
+            "hoverinfo": "y",
+        }
+        for place, (group, values) in enumerate(panel.groups.items())
+    ]
+    across = _axis("") | _ticks(range(len(panel.groups)), panel.groups) | {"showgrid": False}
+    return {"traces": traces, "layout": {"xaxis": across, "yaxis": _axis(panel.y_label), "hovermode": "closest"}}
+
+
+def _surface(panel: Surface, span: tuple[float, float]) -> dict[str, Any]:
+    """Seen from above: contours print, and need no graphics card."""
+    trace = {
+        "type": "contour",
+        "x": panel.x,
+        "y": panel.y,
+        "z": panel.z,
+        "zmin": span[0],
+        "zmax": span[1],
+        "colorscale": "Viridis",
+        "ncontours": 24,
+        "contours": {"coloring": "heatmap"},
+        "line": {"width": 0.5, "color": "rgba(255,255,255,0.5)"},
+        "colorbar": {"thickness": 12, "outlinewidth": 0, "title": {"text": label(panel.z_label), "side": "right"}},
+        "hovertemplate": "%{z:.4~g} at (%{x:.3~g}, %{y:.3~g})<extra></extra>",
+    }
+    axes = {"xaxis": _axis(panel.x_label), "yaxis": _axis(panel.y_label), "hovermode": "closest"}
+    return {"traces": [trace], "layout": axes}
+
+
+def _axis(text: str) -> dict[str, Any]:
+    return {"title": {"text": label(text)}}
+
+
+def _logarithmic(values: Iterable[float]) -> dict[str, Any]:
+    """Ticks at powers of ten, and not at so many that they touch."""
+    shown = [math.log10(v) for v in values if v > 0 and math.isfinite(v)]
+    decades = max(shown) - min(shown) if shown else 0.0
+    return {"type": "log", "dtick": math.ceil(decades / 8) if decades > 1.5 else "D2", "exponentformat": "power"}
+
+
+def few_ticks(panel: Lines) -> list[float]:
+    """Where curves have points on a logarithmic x axis, if these are few: there ticks say more than powers of ten."""
+    values = sorted({x for curve in panel.curves for x in curve.x}) if panel.log_x else []
+    return values if len(values) <= FEW_TICKS else []
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for numbers that JSON does not have, and no more digits than can be seen."""
+    match value:
+        case float():
+            return float(f"{value:.6g}") if math.isfinite(value) else None
+        case str() | int() | None:
+            return value
+        case Mapping():
+            return {key: _finite(inner) for key, inner in value.items()}
+        case Iterable():
+            return [_finite(inner) for inner in value]
+        case _:
+            raise TypeError(f"{value!r} is no plain data")

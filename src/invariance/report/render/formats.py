@@ -1,0 +1,74 @@
+"""Numbers and names as text."""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+
+from invariance.core.artefacts import Printed, Quantity
+
+NOTHING = "–"
+MINUS = "−"
+PRINTED_DECIMALS = 2
+"""As the paper prints its percentages."""
+
+
+def clean(text: object) -> str:
+    """One line without control characters: what others named may go to a terminal or into a cell."""
+    kept = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
+    return " ".join("".join(c for c in kept if unicodedata.category(c) not in ("Cf", "Cs", "Co", "Cn")).split())
+
+
+def fixed(value: float, decimals: int = 1, *, signed: bool = False) -> str:
+    """A number with so many decimals, and a minus that is as wide as a plus."""
+    if not math.isfinite(value):
+        return NOTHING if math.isnan(value) else f"{MINUS if value < 0 else ''}∞"
+    return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", MINUS)
+
+
+def plain(value: float) -> str:
+    """A number of any size, to four digits; a whole one in full."""
+    if not math.isfinite(value):
+        return fixed(value)
+    if float(value).is_integer() and abs(value) < 1e7:
+        return fixed(value, 0)
+    return f"{value:.4g}".replace("-", MINUS)
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Numbers of one column with the same decimals, three digits for the largest; each by itself if that hides some."""
+    finite = [abs(v) for v in values if math.isfinite(v) and v]
+    if all(float(v).is_integer() for v in finite):
+        return [plain(v) for v in values]
+    decimals = max(2 - math.floor(math.log10(max(finite))), 0)
+    if min(finite) < 0.5 * 10.0**-decimals:
+        return [plain(v) for v in values]
+    return [fixed(v, decimals) for v in values]
+
+
+def mean(quantity: Quantity) -> str:
+    """Ours over seeds, "68.3 ± 0.3"; a single seed has no deviation."""
+    if not quantity.ours:
+        return NOTHING
+    decimals = _decimals(quantity.mean)
+    spread = f" ± {fixed(quantity.std, decimals)}" if len(quantity.ours) > 1 else ""
+    return fixed(quantity.mean, decimals) + spread
+
+
+def printed(number: Printed | None) -> str:
+    """The printed number, "68.33 ± 0.31"."""
+    if number is None:
+        return ""
+    spread = "" if number.std is None else f" ± {fixed(number.std, PRINTED_DECIMALS)}"
+    return fixed(number.mean, PRINTED_DECIMALS) + spread
+
+
+def difference(quantity: Quantity) -> str:
+    """Ours less the printed, "−0.1"; nothing where one of them is missing."""
+    return "" if math.isnan(quantity.difference) else fixed(quantity.difference, 1, signed=True)
+
+
+def _decimals(value: float) -> int:
+    """One, as percentages need; more for a number that would vanish."""
+    if not value or not math.isfinite(value) or abs(value) >= 0.05:
+        return 1
+    return min(1 - math.floor(math.log10(abs(value))), 9)

@@ -1,0 +1,39 @@
+"""Artefacts as GitHub-flavoured Markdown."""
+
+import re
+from collections.abc import Iterator
+
+from invariance.core.artefacts import Artefact
+from invariance.report.render.formats import clean
+from invariance.report.render.grid import Grid, grids
+
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&!$])")
+
+
+def markdown(artefact: Artefact, picture: str = "") -> str:
+    """Heading, caption, tables and notes; ``picture`` is the file that shows a figure."""
+    parts = [f"## {escape(artefact.title)}", escape(artefact.caption)]
+    parts += [f"![{escape(artefact.title)}](<{picture}>)"] if picture else []
+    for grid in grids(artefact):
+        parts += [f"**{escape(grid.title)}**"] if grid.title else []
+        parts.append("\n".join(_table(grid)))
+        parts += [f"[{mark}] {escape(note)}" for mark, note in grid.footnotes]
+    parts += [escape(note) for note in artefact.notes]
+    parts += [f"*{escape(artefact.provenance)}*"] if artefact.provenance else []
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return SPECIAL.sub(r"\\\1", clean(text))
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield _line([escape(name) for name in grid.names()])
+    yield _line(["--:" if numeric else "---" for numeric in grid.numeric])
+    for row in grid.rows:
+        yield _line([escape(text) for text in row])
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,149 @@
+"""Artefacts as PNG, SVG or PDF, drawn on white."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+
+from invariance.core.artefacts import Artefact, Boxes, Figure, Lines, Surface, Table
+from invariance.report.render.charts import few_ticks
+from invariance.report.render.drawn_table import draw_table
+from invariance.report.render.formats import clean, plain
+from invariance.report.render.palette import INK, Palette, palette
+
+ACROSS = 3
+"""Panels beside each other, at most."""
+DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
+STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "invariance", "svg.fonttype": "path"}
+
+
+def draw(artefact: Artefact, path: Path, how: str, colours: Palette | None = None, *, titled: bool = True) -> None:
+    """Draw an artefact into a file as png, jpg, svg or pdf. Where it gets a caption it needs no title."""
+    with warnings.catch_warnings(), mpl.rc_context(STYLE):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script that the font does not have
+        if isinstance(artefact, Table):
+            canvas = draw_table(artefact)
+        else:
+            canvas = _figure(artefact, palette([artefact]) if colours is None else colours, artefact.title * titled)
+        when = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(how)
+        canvas.savefig(path, format=how, dpi=150, metadata=when, bbox_inches="tight", facecolor="white")
+
+
+def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
+    across = min(ACROSS, max(len(figure.panels), 1))
+    down = math.ceil(len(figure.panels) / across) or 1
+    canvas = Canvas(figsize=(6.4 if across == 1 else 4.2 * across, 3.6 * down + 0.5), layout="constrained")
+    if title:
+        _words(canvas.suptitle(" "), title)
+    levels = _levels(figure)
+    for place, panel in enumerate(figure.panels, 1):
+        axes = canvas.add_subplot(down, across, place)
+        _words(axes.set_title(" "), panel.title)
+        axes.spines[["top", "right"]].set_visible(False)
+        match panel:
+            case Lines():
+                _lines(axes, panel, colours)
+            case Boxes():
+                _boxes(axes, panel, colours)
+            case Surface():
+                _surface(axes, panel, levels)
+    _legend(canvas, figure, colours)
+    return canvas
+
+
+def _lines(axes: Axes, panel: Lines, colours: Palette) -> None:
+    for curve in panel.curves:
+        style = _style(colours, curve.label, dashed=curve.dashed)
+        axes.plot(curve.x, curve.y, marker="o" if len(curve.x) == 1 else "", **style)
+        if curve.low and curve.high:
+            axes.fill_between(curve.x, curve.low, curve.high, color=style["color"], alpha=0.15, lw=0)
+    _axes_names(axes, panel.x_label, panel.y_label)
+    axes.grid(alpha=0.25)
+    if panel.log_x:
+        axes.set_xscale("log")
+        if values := few_ticks(panel):
+            axes.set_xticks(values, [plain(x) for x in values], rotation=30, ha="right")
+            axes.minorticks_off()
+    if panel.log_y:
+        axes.set_yscale("log", nonpositive="mask")
+    if panel.span:
+        axes.set_ylim(*panel.span)
+    if panel.places:
+        _places(axes, panel.places)
+
+
+def _boxes(axes: Axes, panel: Boxes, colours: Palette) -> None:
+    for place, (group, values) in enumerate(panel.groups.items()):
+        line = {"color": _style(colours, group)["color"]}
+        axes.boxplot(
+            [list(values)],
+            positions=[place],
+            widths=0.6,
+            manage_ticks=False,
+            boxprops=line,
+            whiskerprops=line,
+            capprops=line,
+            medianprops=line,
+            flierprops={"markeredgecolor": line["color"], "markersize": 3},
+        )
+    _places(axes, list(panel.groups))
+    _axes_names(axes, "", panel.y_label)
+    axes.grid(alpha=0.25, axis="y")
+
+
+def _surface(axes: Axes, panel: Surface, levels: Sequence[float]) -> None:
+    drawn = axes.contourf(panel.x, panel.y, panel.z, levels=levels)
+    bar = axes.figure.colorbar(drawn, ax=axes)
+    _words(bar.ax.yaxis.label, panel.z_label)
+    _axes_names(axes, panel.x_label, panel.y_label)
+
+
+def _levels(figure: Figure) -> list[float]:
+    """Heights of contours, common to all surfaces of a figure."""
+    heights = [z for panel in figure.panels if isinstance(panel, Surface) for row in panel.z for z in row]
+    heights = [z for z in heights if math.isfinite(z)] or [0.0]
+    low, high = min(heights), max(heights)
+    step = (high - low or 1.0) / 24
+    return [low + i * step for i in range(25)]
+
+
+def _legend(canvas: Canvas, figure: Figure, colours: Palette) -> None:
+    """One for all panels, each curve once."""
+    curves = {c.label: c for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves}
+    if not curves:
+        return
+    handles = [Line2D([], [], **_style(colours, c.label, dashed=c.dashed)) for c in curves.values()]
+    legend = canvas.legend(handles, [" "] * len(handles), loc="outside right center", frameon=False)
+    for text, name in zip(legend.get_texts(), curves, strict=True):
+        _words(text, name)
+
+
+def _style(colours: Palette, name: str, *, dashed: bool = False) -> dict[str, Any]:
+    style = colours[name]
+    colour = "black" if style.colour == INK else style.colour
+    return {"color": colour, "ls": DASHES["dash" if dashed else style.dash], "lw": 2.2 if style.bold else 1.6}
+
+
+def _places(axes: Axes, names: Sequence[str]) -> None:
+    """Names at 0, 1, 2, …"""
+    axes.set_xticks(range(len(names)), [clean(name) for name in names], rotation=30, ha="right")
+    for tick in axes.get_xticklabels():
+        tick.set_parse_math(False)
+
+
+def _axes_names(axes: Axes, x: str, y: str) -> None:
+    _words(axes.xaxis.label, x)
+    _words(axes.yaxis.label, y)
+
+
+def _words(place: Text, words: str) -> None:
+    """Write words as they are: a dollar sign begins no formula, an underscore hides nothing."""
+    place.set_text(clean(words))
+    place.set_parse_math(False)

@@ -1,0 +1,1 @@
+"""What studies are built of."""

@@ -1,0 +1,190 @@
+"""What a study is: a list of arms, each a run to be repeated over seeds, and what their runs show."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from invariance.core.artefacts import Artefact, Quantity
+from invariance.data import DATA
+from invariance.data.base import DataSet
+from invariance.data.formats.downloads import data_folders
+from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.spec import Spec
+from invariance.studies.support.printed import printed
+from invariance.training.selection import label
+
+METRICS = {"average": "mean", "worst": "worst", "gap": "gap"}
+"""What a column is called, and the name of its score."""
+BASELINES = ("IRMv1", "IRMv0", "IRM-Game", "REx", "BIRM", "SparseIRM", "Fishr")
+"""The seven methods that the paper compares with, in its order."""
+NO_RUN = "no run yet"
+
+
+class Scale(NamedTuple):
+    """How much is run: ``recipes`` replaces recipes by name, ``changes`` are fields by section."""
+
+    about: str
+    seeds: int
+    recipes: Mapping[str, str]
+    changes: Mapping[str, Mapping[str, Any]]
+
+
+SCALES: dict[str, Scale] = {
+    "smoke": Scale(
+        "seconds a run, to see that everything works; the numbers mean nothing",
+        1,
+        {},
+        {
+            "data": {"images": 4096},
+            "model": {"width": 64},
+            "recipe": {"epochs": 2},
+            "evaluation": {"checkpoints": 2, "train_rows": 1000},
+        },
+    ),
+    "quick": Scale(
+        "few seeds and our short recipes, on larger images our default",
+        2,
+        {"full-batch": "short-full", "small-batch": "short"},
+        {},
+    ),
+    "ours": Scale(
+        "our default recipe in place of small batches, 100 updates in place of 500 full batches",
+        10,
+        {"full-batch": "short-full", "small-batch": "default"},
+        {},
+    ),
+    "full": Scale("the paper's protocol", 10, {}, {}),
+}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One place in a table or figure. Without a spec it waits for something this version does not have.
+
+    ``method``, ``data`` and ``setting`` are called as the paper calls them; ``x`` is where the arm stands on an axis.
+    """
+
+    method: str
+    data: str
+    setting: str
+    spec: Spec | None
+    waits: str = ""
+    x: float = math.nan
+
+
+Changes = Mapping[str, Mapping[str, Any]]
+
+NAMES: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "SparseIRM": ("sparse-irm", {}),
+    "BLOC-IRM-v1": ("bloc-irm", {"penalty": "irmv1"}),
+    "BLOC-IRM-REx": ("bloc-irm", {"penalty": "rex"}),
+    "BLOC-IRM-Fishr": ("bloc-irm", {"penalty": "fishr"}),
+}
+"""Methods that the paper does not call as we do: our name and fields."""
+
+
+def arm(
+    scale: str,
+    method: str,
+    data: str,
+    setting: str,
+    recipe: str,
+    changes: Changes | None = None,
+    *,
+    x: float = math.nan,
+) -> Arm:
+    """The arm at a scale; ``changes`` are fields by section, and win over what the scale changes.
+
+    A scale that makes data smaller does so where the data set has the field for it.
+    """
+    if data.lower() not in DATA.classes:
+        return Arm(method, data, setting, None, f"waits for {data}: not in this version yet", x)
+    how = SCALES[scale]
+    name, objective = NAMES.get(method, (method.lower(), {}))
+    known = {field.name for field in fields(DATA[data])}
+    smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
+    merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
+    own = dict(DATA[data].scales.get(scale, {}))
+    recipes = {**how.recipes, **own.pop("recipes", {})}
+    for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
+        merged.setdefault(section, {}).update(values)
+    recipe = "+".join(recipes.get(part, part) for part in recipe.split("+"))
+    spec = Spec.of(data.lower(), name, recipe, 0, merged)
+    if missing := _missing(spec.data, tuple(data_folders())):
+        return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
+    return Arm(method, data, setting, spec, "", x)
+
+
+@cache
+def _missing(data: DataSet, places: tuple[Path, ...]) -> str:
+    """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks. Files are fetched."""
+    state = None if data.files else data.state()
+    return state.about if state and state.here == "missing" else ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs there are of a study's arms, at the checkpoints that a selection rule takes."""
+
+    scale: str
+    selection: str
+    rows: Mapping[str, ComparisonRow]
+    """By the key of the spec that the seeds of an arm share."""
+
+    def row(self, arm: Arm) -> ComparisonRow | None:
+        """The seeds of an arm, or None where there is no run."""
+        return self.rows.get(arm.spec.trial.key) if arm.spec else None
+
+    def quantity(self, arm: Arm, metric: str, study: str) -> Quantity:
+        """A metric of an arm, in percent, beside the number that the study's original prints."""
+        row = self.row(arm)
+        ours = tuple(row.values(METRICS[metric])) if row else ()
+        return Quantity(ours, printed(study, arm.data, arm.setting, arm.method, metric), self.note(arm))
+
+    def note(self, arm: Arm) -> str:
+        """Why values of an arm are missing; nothing if none is."""
+        row = self.row(arm)
+        return arm.waits or (NO_RUN if row is None else "" if row.status == "finished" else row.status)
+
+    def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
+        """What is missing of these arms, for a figure, which has no place for a note at each of them."""
+        found = [(arm, note) for arm in arms if (note := self.note(arm))]
+        without = sum(note == NO_RUN for _, note in found)
+        said = [f"{arm.method}, {arm.data}, {arm.setting}: {note}" for arm, note in found if note != NO_RUN]
+        return (*([f"{NO_RUN} at {without} point{'s' if without > 1 else ''}"] if without else []), *said)
+
+    @property
+    def provenance(self) -> str:
+        """How the numbers were made."""
+        seeds = sorted({len(row.runs) for row in self.rows.values()})
+        counted = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) if seeds else "no"
+        return (
+            f"scale {self.scale} ({SCALES[self.scale].about}) · {counted} seed{'' if seeds == [1] else 's'} · "
+            f"checkpoint: {label(self.selection)}"
+        )
+
+
+class Study(ABC):
+    """A table or figure: what it needs, and what it shows."""
+
+    title: ClassVar[str]
+    caption: ClassVar[str]
+    most_seeds: ClassVar[int | None] = None
+    """More would not be shown; None is no limit."""
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return type(self).__module__.rpartition(".")[2].replace("_", "-")
+
+    @abstractmethod
+    def arms(self, scale: str) -> list[Arm]:
+        """Every place to fill, at this scale."""
+
+    @abstractmethod
+    def show(self, results: Results) -> tuple[Artefact, ...]:
+        """The tables and figures that the results give."""

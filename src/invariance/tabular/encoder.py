@@ -1,0 +1,156 @@
+"""Rows as numbers: what was learned about the columns of a training table, kept as plain data beside a model."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from invariance.core.errors import BadValue
+from invariance.core.fields import STRICT
+from invariance.tabular.cells import names, numbers
+from invariance.tabular.profile import ColumnProfile
+from invariance.tabular.roles import Role
+from invariance.tabular.source import short
+
+LEVELS = 64
+"""Categories of a column that get a number of their own, the most frequent ones."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class NumericColumn:
+    """A column of numbers; missing ones are filled with the mean, and marked where training rows had some."""
+
+    name: str
+    fill: Annotated[float, Field(allow_inf_nan=False)]
+    marked: bool
+    kind: Literal["numeric"] = "numeric"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What its numbers are called."""
+        return (self.name, f"{self.name} is missing") if self.marked else (self.name,)
+
+    def encode(self, column: pa.Array, into: NDArray[np.float32]) -> int:
+        """Write the numbers of some rows, [n, features]; says how many cells are no numbers and not missing."""
+        values = numbers(column)
+        missing = ~np.isfinite(values)
+        into[:, 0] = np.where(missing, self.fill, values)
+        if self.marked:
+            into[:, 1] = missing
+        return int(missing.sum()) - names(column).null_count if missing.any() else 0
+
+
+@dataclass(frozen=True, config=STRICT)
+class CategoricalColumn:
+    """A column of names: a 0 or 1 for each level.
+
+    Rarer names share one more where training rows had some (``rest``), and so do missing ones (``marked``). A name that
+    training rows never had counts as a rare one; where there are none, it is 0 everywhere.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    rest: bool
+    marked: bool
+    kind: Literal["categorical"] = "categorical"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What its numbers are called."""
+        other = (f"{self.name} is another",) if self.rest else ()
+        missing = (f"{self.name} is missing",) if self.marked else ()
+        return (*(f"{self.name} = {level}" for level in self.levels), *other, *missing)
+
+    def encode(self, column: pa.Array, into: NDArray[np.float32]) -> int:
+        """Write the numbers of some rows, [n, features]; says how many names stand nowhere."""
+        texts = names(column)
+        place = pc.index_in(texts, value_set=pa.array(self.levels, pa.string())).fill_null(-1).to_numpy()
+        missing = texts.is_null().to_numpy(zero_copy_only=False)
+        into[:] = 0
+        known = np.flatnonzero(place >= 0)
+        into[known, place[known]] = 1
+        other = (place < 0) & ~missing
+        if self.rest:
+            into[:, len(self.levels)] = other
+        if self.marked:
+            into[:, -1] = missing
+        return 0 if self.rest else int(other.sum())
+
+
+Encoded = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Encoder:
+    """The columns that a model reads, in the order in which it reads them, and what it was trained to predict."""
+
+    label: str
+    environment: str | None
+    columns: tuple[Encoded, ...]
+    version: Literal[1] = 1
+
+    @classmethod
+    def fit(cls, profiles: Sequence[ColumnProfile], roles: Sequence[Role]) -> "Encoder":
+        """What the training rows say."""
+        kinds = {role.name: role.kind for role in roles}
+        known = {profile.name: profile for profile in profiles}
+        of = {kind: next((n for n, k in kinds.items() if k == kind), None) for kind in ("label", "environment")}
+        columns = tuple(_column(known[n], k) for n, k in kinds.items() if k in ("numeric", "categorical"))
+        return cls(of["label"] or "", of["environment"], columns)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What the numbers of a row are called."""
+        return tuple(feature for column in self.columns for feature in column.features)
+
+    @property
+    def places(self) -> Iterator[tuple[NumericColumn | CategoricalColumn, slice]]:
+        """Every column and where its numbers stand in a row."""
+        start = 0
+        for column in self.columns:
+            yield column, slice(start, start + len(column.features))
+            start += len(column.features)
+
+    def encode(self, batch: Mapping[str, pa.Array], strange: Counter[str]) -> NDArray[np.float32]:
+        """Some rows as numbers, [n, features]; ``strange`` counts cells of a column that mean nothing here."""
+        rows = len(batch[self.columns[0].name])
+        x = np.empty((rows, len(self.features)), np.float32)
+        for column, place in self.places:
+            strange[column.name] += column.encode(batch[column.name], x[:, place])
+        return x
+
+    def notes(self, strange: Counter[str]) -> tuple[str, ...]:
+        """What to say about cells that mean nothing here."""
+        how = {
+            "numeric": "hold no number that can be computed with; read as missing",
+            "categorical": "hold a name that training rows never had",
+        }
+        kinds = {column.name: column.kind for column in self.columns}
+        return tuple(f"{short(n)}: {many:,} cells {how[kinds[n]]}" for n, many in strange.items() if many)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        plain: dict[str, Any] = TypeAdapter(Encoder).dump_python(self, mode="json")
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: object) -> "Encoder":
+        """What :meth:`to_json` gave."""
+        try:
+            return TypeAdapter(Encoder).validate_python(plain)
+        except ValidationError as error:
+            raise BadValue.of(error, "a table's encoder") from None
+
+
+def _column(profile: ColumnProfile, kind: str) -> NumericColumn | CategoricalColumn:
+    if kind == "numeric":
+        return NumericColumn(profile.name, profile.mean, marked=profile.finite < profile.rows)
+    common = [name for name, _ in profile.values.most_common(LEVELS)]
+    rest = len(profile.values) > len(common) or profile.many
+    return CategoricalColumn(profile.name, tuple(sorted(common)), rest=rest, marked=profile.missing > 0)

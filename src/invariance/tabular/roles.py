@@ -1,0 +1,148 @@
+"""What each column is for: guessed from its name and values, and changed by whoever knows better."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from invariance.core.errors import BadValue, DataError
+from invariance.tabular.profile import ColumnProfile
+from invariance.tabular.source import TableSource, short
+
+Kind = Literal["label", "environment", "numeric", "categorical", "ignored"]
+
+LABELS = ("label", "target", "class", "outcome", "y")
+ENVIRONMENTS = (
+    *("environment", "env", "site", "hospital", "center", "centre", "domain", "location", "clinic", "batch", "group"),
+)
+FEW = 20
+"""Rows below which a column of different values may still be a list of names; values that may mix numbers and words."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a column is for, and why."""
+
+    name: str
+    kind: Kind
+    why: str = ""
+
+
+def naming(
+    source: TableSource, label: str | None, environment: str | None, taken: Collection[str] = ()
+) -> tuple[str, str | None]:
+    """The columns that hold the label and the environment: those that are named, else those that sound like it.
+
+    ``taken`` columns are something else.
+    """
+    found = source.need(label) if label else _sounds(set(source.columns) - set(taken), LABELS)
+    if found is None:
+        there = ", ".join(short(name, quoted=False) for name in source.columns[:20])
+        raise BadValue(f"which column of {source.path} is to be predicted? Say --label NAME; its columns are {there}")
+    site = source.need(environment) if environment else _sounds(set(source.columns) - {found, *taken}, ENVIRONMENTS)
+    if site == found:
+        raise BadValue(f"{short(found)} cannot be both label and environment; name two columns")
+    return found, site
+
+
+def assign(
+    profiles: Sequence[ColumnProfile], label: str, environment: str | None, wishes: Mapping[str, Kind] | None = None
+) -> tuple[Role, ...]:
+    """A role for every column. What is neither numbers nor names is refused, unless a wish says what to do with it."""
+    wishes = wishes or {}
+    roles, refused = [], []
+    for profile in profiles:
+        if profile.name in (label, environment):
+            roles.append(Role(profile.name, "label" if profile.name == label else "environment"))
+        elif profile.name in wishes and not (profile.broken and wishes[profile.name] != "ignored"):
+            roles.append(Role(profile.name, wishes[profile.name], "as you say"))
+        elif why := _refusal(profile):
+            refused.append((profile, why))
+        else:
+            roles.append(_guess(profile))
+    if refused:
+        raise DataError(_advice(refused))
+    if not any(role.kind in ("numeric", "categorical") for role in roles):
+        raise DataError(
+            f"no column is left to predict {short(label)} from: {_summary(roles)}; "
+            "say --numeric or --categorical for one that should count"
+        )
+    return tuple(roles)
+
+
+def wishes(source: TableSource, **columns: Collection[str] | None) -> dict[str, Kind]:
+    """Columns by the role that somebody asked for, each named by itself or several joined by commas."""
+    wanted: dict[str, Kind] = {}
+    for kind in ("numeric", "categorical", "ignored"):
+        for given in columns.get(kind) or ():
+            for name in [given] if given in source.columns else [part.strip() for part in given.split(",")]:
+                if wanted.setdefault(source.need(name), kind) != kind:
+                    raise BadValue(f"{short(name)} cannot be both {wanted[name]} and {kind}; choose one")
+    return wanted
+
+
+def _sounds(columns: Iterable[str], known: Sequence[str]) -> str | None:
+    """The one column with a known name, if there is just one."""
+    found = [name for name in columns if name.lower() in known]
+    return found[0] if len(found) == 1 else None
+
+
+def _guess(profile: ColumnProfile) -> Role:
+    name, distinct = profile.name, len(profile.values)
+    if not profile.present:
+        return Role(name, "ignored", "no value in any row")
+    if profile.is_constant:
+        return Role(name, "ignored", "the same in every row")
+    if profile.is_numeric:
+        if profile.counting and profile.rows == profile.finite >= FEW:
+            return Role(name, "ignored", "counts the rows")
+        return Role(name, "numeric", _span(profile))
+    if profile.many or (profile.present >= FEW and distinct > 0.9 * profile.present):
+        return Role(name, "ignored", "nearly every row has its own value, as an identifier has")
+    return Role(name, "categorical", f"{distinct} different values")
+
+
+def _refusal(profile: ColumnProfile) -> str:
+    """Why a column cannot be used as it stands; empty if it can."""
+    example = short(next(iter(profile.values), ""), 30)
+    if profile.broken:
+        return profile.broken
+    if profile.is_numeric or not profile.present:
+        return ""
+    if profile.dates > 0.9:
+        return f"dates, such as {example}"
+    if profile.wordy:
+        return f"free text, such as {example}"
+    if profile.numbers > 0.5 * profile.present and len(profile.values) > FEW:
+        word = next((value for value in profile.values if not _is_number(value)), "")
+        return f"numbers mixed with words, such as {short(word, 30)}"
+    return ""
+
+
+def _advice(refused: Sequence[tuple[ColumnProfile, str]]) -> str:
+    """One line on all columns that were refused."""
+    found = "; ".join(f"{short(profile.name)} holds {why}" for profile, why in refused[:5])
+    more = f"; and {len(refused) - 5} more columns" if len(refused) > 5 else ""
+    reasons = " ".join(why for _, why in refused)
+    tips = [f"leave out what cannot be used (--ignore {short(refused[0][0].name, quoted=False)})"]
+    tips += ["turn dates into numbers such as an age in days or a month"] if "dates" in reasons else []
+    tips += ["turn text into numbers or a few categories"] if "free text" in reasons else []
+    tips += ["read words as missing (--numeric) or numbers as names (--categorical)"] if "mixed" in reasons else []
+    return f"{found}{more}. What to do: {', or '.join(tips)}"
+
+
+def _summary(roles: Sequence[Role]) -> str:
+    return ", ".join(f"{short(role.name)} ({role.why or role.kind})" for role in roles[:6])
+
+
+def _span(profile: ColumnProfile) -> str:
+    few = len(profile.values) if not profile.many else 0
+    values = f", {few} different values" if 0 < few <= FEW else ""
+    return f"{profile.lowest:.4g} to {profile.highest:.4g}{values}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

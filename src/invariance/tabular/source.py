@@ -1,0 +1,168 @@
+"""A table on disk: CSV, TSV or Parquet, plain or gzipped, read in pieces that fit into memory."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, parquet
+
+from invariance.core.errors import DataError, UnknownName
+
+DELIMITERS = {".csv": ",;\t|", ".tsv": "\t", ".txt": "\t,;|"}
+"""What may separate cells, by the end of a file's name; the first wins a tie."""
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
+"""Cells that say that there is no value."""
+BLOCK = 16 << 20
+"""Bytes of text that are read at once; no row may be longer."""
+ROWS = 65536
+"""Rows of Parquet that are read at once."""
+WIDE = 20_000
+"""Columns from which on a table is taken for something else."""
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A file, its columns, and what its header calls them. ``delimiter`` is empty for Parquet."""
+
+    path: Path
+    columns: tuple[str, ...]
+    header: tuple[str, ...]
+    delimiter: str = ""
+
+    @classmethod
+    def open(cls, path: Path) -> "TableSource":
+        """Look at a file without reading it all."""
+        kind = _kind(path)
+        with _reading(path):
+            if kind == ".parquet":
+                header, delimiter = tuple(parquet.read_schema(path).names), ""
+            else:
+                delimiter = _delimiter(path, kind)
+                with _text(path, delimiter) as reader:
+                    header = tuple(reader.schema.names)
+        if not 0 < len(header) <= WIDE:
+            raise DataError(f"{path} has {len(header):,} columns; from one to {WIDE:,} are read")
+        names = [name.strip() or f"column {i}" for i, name in enumerate(header, 1)]
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
+        return cls(path, tuple(names), header, delimiter)
+
+    def need(self, column: str) -> str:
+        """The column, or an error that says what there is."""
+        if column in self.columns:
+            return column
+        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
+        hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
+        there = ", ".join(short(name, quoted=False) for name in self.columns[:20])
+        more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
+        raise UnknownName(
+            f"no column {short(column)} in {self.path}; its columns are {there}{more}.{''.join(hint[:1])}"
+        )
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
+        """The rows in their order, so many at a time: the named columns (all, if none are named) as arrays."""
+        wanted = self.columns if columns is None else tuple(map(self.need, columns))
+        places = [self.columns.index(name) for name in wanted]
+        with _reading(self.path):
+            for batch in self._text_batches() if self.delimiter else self._parquet_batches():
+                yield {name: batch.column(place) for name, place in zip(wanted, places, strict=True)}
+
+    def _text_batches(self) -> Iterator[pa.RecordBatch]:
+        last = None
+        with _text(self.path, self.delimiter, dict.fromkeys(self.header, pa.string())) as reader:
+            for batch in reader:
+                last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
+                yield _decimal_points(batch) if self.delimiter == ";" else batch
+        end = last.column(last.num_columns - 1)[0].as_py() if last is not None else ""
+        if end and "\n" in end and (end.endswith("\n") or self.delimiter in end):
+            raise DataError(f"{self.path} opens a quote that it never closes, in {short(end)}; close it")
+
+    def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
+        with parquet.ParquetFile(self.path) as file:
+            yield from file.iter_batches(ROWS)
+
+
+def short(text: object, most: int = 40, *, quoted: bool = True) -> str:
+    """What stands in a file, as it may stand in a message: one line, and not too much of it."""
+    words = str(text)
+    words = repr(words if len(words) <= most else f"{words[: most - 1]}…")
+    return words if quoted else words[1:-1]
+
+
+def _kind(path: Path) -> str:
+    """What a file is, by its name."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; give a file that ends in .csv, .tsv or .parquet")
+    if not path.is_file():
+        raise DataError(f"there is no file {path}; check its name")
+    plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    kind = {".pq": ".parquet", ".tab": ".tsv"}.get(plain.suffix.lower(), plain.suffix.lower())
+    if kind == ".parquet" and plain != path:
+        raise DataError(f"{path} cannot be read in pieces; unpack it first: gunzip {path}")
+    if kind != ".parquet" and kind not in DELIMITERS:
+        raise DataError(f"{path} does not end in .csv, .tsv, .parquet or their .gz; save the table as one of them")
+    return kind
+
+
+def _delimiter(path: Path, kind: str) -> str:
+    """What separates the cells of the first line most often."""
+    with _bytes(path) as stream:
+        head = stream.read(1 << 16)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path} is UTF-16 text; save it as UTF-8")
+    if head.startswith(b"PK\x03\x04"):
+        raise DataError(f"{path} is a spreadsheet or an archive; export the table as CSV")
+    line = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").splitlines()[:1]
+    outside = b"".join(line[0].split(b'"')[::2]) if line else b""
+    return max(DELIMITERS[kind], key=lambda mark: outside.count(mark.encode()))
+
+
+def _decimal_points(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Where semicolons separate cells, a comma is a decimal point."""
+    columns = [pc.replace_substring_regex(c, r"^(\s*[+-]?\d+),(\d+\s*)$", r"\1.\2") for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _bytes(path: Path) -> Any:
+    return pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None)
+
+
+def _text(path: Path, delimiter: str, types: dict[str, pa.DataType] | None = None) -> csv.CSVStreamingReader:
+    """Rows of text; without types, only as far as the first ones."""
+    return csv.open_csv(
+        _bytes(path),
+        read_options=csv.ReadOptions(block_size=BLOCK, use_threads=False),
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=types, null_values=list(MISSING), strings_can_be_null=True),
+    )
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Whatever a broken file makes the reader say, in one line."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} cannot be read: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UnicodeError) or "UTF8" in text:
+        return "it is not UTF-8 text; save it as UTF-8"
+    if "Empty CSV file" in text:
+        return "it is empty"
+    if "straddling" in text:
+        return f"a row is longer than {BLOCK >> 20} MB, perhaps because a quote is never closed"
+    if ragged := re.search(r"Expected (\d+) columns, got (\d+): ?(.*)", text):
+        wanted, got, row = ragged.groups()
+        return f"a row has {got} cells and the header {wanted}; mend the row {short(row, 80)}"
+    return short(text, 160, quoted=False)

@@ -1,0 +1,121 @@
+r"""What tells environments apart is explained away, so that features are learnt from the rest.
+
+A representation is invariant where the environment says no more about the label: e ⊥ y | φ(x). So a model that is asked
+*which environment a sample comes from, given its input and its label*, learns what is not invariant and nothing else:
+the colour of a digit, never its shape, though shape predicts the label too. It names for every input the label that the
+changing part stands for. What such an answer is worth in environment e is
+
+    o = log-odds of the answer being right in e,
+
+and training on loss(f + o, y) leaves to f the rest. If the changing part and the rest are independent given the label,
+their log-odds add, and the best f is that of the rest alone, in every environment the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import ClassVar, final
+
+import torch
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.families import Family
+from invariance.core.fields import STRICT, NonNegative
+from invariance.core.seeding import generator
+from invariance.evaluation.homogeneity import homogeneity_p_value
+from invariance.evaluation.scores import outputs
+from invariance.methods.base import Method, Move
+from invariance.models.base import Model, linear
+from invariance.recipes.schedules import Clock
+
+LEVEL = 0.01
+"""How improbable equal error rates must be, on samples not trained on, before anything is explained away."""
+FOLD = 5
+"""One row in so many is not trained on."""
+SOME = 4096
+"""How many rows are looked at together."""
+PRIOR = 10.0
+"""How many rows of all environments an environment's own error rate is mixed with."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class EnvironmentClassification(Method):
+    """min  −mean log P(e | x, y): the model has an output for every pair of label and environment."""
+
+    title: ClassVar[str] = "telling environments apart"
+    formula: ClassVar[str] = "min −mean log P(e | x, y)"
+    citation: ClassVar[str] = ""
+
+    l2: NonNegative = 5e-4
+
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
+        """One move."""
+
+        def loss() -> Tensor:
+            own = log_posterior(model(batch.x), batch.environments)[torch.arange(len(batch.y)), batch.y.long()]
+            return -own.gather(1, batch.environment.unsqueeze(1)).mean()
+
+        yield Move(loss, self.l2)
+
+
+def log_posterior(f: Tensor, environments: int) -> Tensor:
+    """log P(e | x, y), [n, labels, E]."""
+    return f.unflatten(1, (-1, environments)).log_softmax(-1)
+
+
+def environment_classifier(model: Model, environments: Sequence[Environment], family: Family, seed: int) -> Model:
+    """A model like this one, fresh as it is, with an output for every label and environment."""
+    fresh = deepcopy(model)
+    with torch.no_grad():
+        z = fresh.eval().represent(environments[0].x[:1])
+    head = linear(z.shape[1], family.labels * len(environments), generator(seed, "teller"))
+    return Model(fresh.features, head.to(z.device, z.dtype))
+
+
+def training_part(environment: Environment) -> Environment:
+    """What the teller trains on: all rows but one in ``FOLD``."""
+    rows = (torch.arange(len(environment)) % FOLD).nonzero().squeeze(1)
+    return Environment(environment.name, environment.x[rows], environment.y[rows])
+
+
+def offsets(model: Model, data: Batch) -> Tensor | None:
+    """o of every row, [n, K], from a model that tells environments apart; None where it cannot."""
+    named = answers(model, data)
+    wrong = (named != data.y).double()
+    if homogeneity_p_value(*_not_trained_on(wrong, data)) >= LEVEL:
+        return None
+    counts = torch.tensor(data.counts, dtype=wrong.dtype)
+    rates = (data.mean(wrong) * counts + wrong.mean() * PRIOR) / (counts + PRIOR)
+    return evidence(named, 1 - rates[data.environment], data.family).to(torch.get_default_dtype())
+
+
+def answers(model: Model, data: Batch) -> Tensor:
+    """The label that the changing part of each input stands for, [n].
+
+    Of all labels it alone makes the environments as likely as it does, so it has the highest or the lowest score on
+    the contrast between environments that varies most; which of the two, the targets say.
+    """
+    some = torch.linspace(0, len(data.y) - 1, min(len(data.y), SOME)).long()
+    told = log_posterior(outputs(model, data.x[some]), data.environments)
+    contrast = torch.linalg.eigh(told.flatten(0, 1).T.cov()).eigenvectors[:, -1]
+    ends = []
+    for x in data.x.split(SOME):
+        score = log_posterior(outputs(model, x), data.environments) @ contrast  # [rows, labels]
+        ends.append(torch.stack([score.argmax(1), score.argmin(1)]))
+    return max(torch.cat(ends, dim=1), key=lambda named: int((named == data.y).sum()))
+
+
+def evidence(named: Tensor, right: Tensor, family: Family) -> Tensor:
+    """Outputs of a model that knows answers ``named`` [n] and how often they are ``right`` [n] alone, [n, K]."""
+    odds = (right * (family.labels - 1) / (1 - right)).log().unsqueeze(1)
+    return (2 * named.unsqueeze(1) - 1) * odds if family.outputs == 1 else one_hot(named, family.labels) * odds
+
+
+def _not_trained_on(values: Tensor, data: Batch) -> tuple[Tensor, Batch]:
+    fresh = torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts])
+    held = Batch(values[fresh], data.y[fresh], tuple(-(-n // FOLD) for n in data.counts), data.family)
+    return values[fresh].unsqueeze(1), held

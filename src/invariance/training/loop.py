@@ -1,0 +1,267 @@
+"""The only training loop: a generator of snapshots, with everything else hung on its outside."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel
+
+from invariance.core.batch import Batch
+from invariance.core.environment import Environment
+from invariance.core.errors import BadValue, Diverged
+from invariance.core.families import Family
+from invariance.core.inputs import floats, loaded
+from invariance.core.seeding import generator
+from invariance.methods.base import Method, Move
+from invariance.models.base import Model
+from invariance.models.batch_norm import followed_once, recalibrate
+from invariance.recipes.recipe import Recipe
+from invariance.recipes.schedules import Clock
+from invariance.training.debiasing import EnvironmentClassification, environment_classifier, offsets, training_part
+from invariance.training.sampler import BatchSampler
+
+StateDict = dict[str, Tensor]
+
+
+CALIBRATION = 8
+"""Batches from which averaged weights get their running statistics."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A moment of a run: ``step`` updates are done of ``steps``; ``model`` is what would be used now."""
+
+    step: int
+    steps: int
+    loss: float
+    model: Model
+    training: "Training" = field(repr=False)
+
+    def state(self) -> StateDict:
+        """Everything needed to go on from here, bit by bit, as named tensors."""
+        return self.training.state()
+
+
+def train(
+    model: Model,
+    objective: Method,
+    environments: Sequence[Environment],
+    recipe: Recipe,
+    *,
+    family: Family,
+    seed: int = 0,
+    snapshots: int = 10,
+    state: Mapping[str, Tensor] | None = None,
+) -> Iterator[Snapshot]:
+    """Train ``model`` and yield ``snapshots`` evenly spaced moments, the last one always.
+
+    ``model`` is changed in place, so a snapshot holds until the next one is asked for. ``state`` resumes a run of
+    the same arguments where it stood.
+    """
+    if len(environments) < objective.needs_environments:
+        raise BadValue(
+            f"{objective.title} got {len(environments)} training environment and needs at least "
+            f"{objective.needs_environments}: with one there is nothing to be invariant across"
+        )
+    if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
+        raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
+    training = Training(model, objective, environments, recipe, family, seed)
+    if state is not None:
+        training.load(state)
+    every = math.ceil(training.steps / max(1, snapshots))
+    if training.finished:
+        yield training.snapshot()
+    while not training.finished:
+        training.advance()
+        if training.finished or training.step % every == 0:
+            yield training.snapshot()
+
+
+@contextmanager
+def tiny_is_zero() -> Iterator[None]:
+    """Numbers below 10⁻³⁸ are zero meanwhile.
+
+    Squares of a loss over γ = 10⁶, in Adam's memory, get there, and a step then costs eighteen times as much.
+    """
+    before = not torch.full((), 1e-38).div(100).is_nonzero()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+class Training:
+    """The state of a run and its one step; use it through :func:`train`.
+
+    Environments are taken in the order of their names, so that the order they are given in does not matter.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Method,
+        environments: Sequence[Environment],
+        recipe: Recipe,
+        family: Family,
+        seed: int,
+    ) -> None:
+        environments = sorted(environments, key=lambda e: e.name)
+        if recipe.batch_size is None:
+            environments = [_shuffled(e, seed) for e in environments]
+        self.objective, self.recipe, self.seed = objective, recipe, seed
+        self.data = Batch.of(environments, family)
+        rows = len(self.data.y)
+        names = [e.name for e in environments]
+        self.order = BatchSampler(names, self.data.counts, recipe.batch_size or rows, seed)
+        per_epoch = math.ceil(rows / min(rows, recipe.batch_size or rows))
+        self.begin: int = 0
+        if recipe.explain and family.labels and len(environments) > 1:
+            parts = [training_part(e) for e in environments]
+            how = replace(recipe, epochs=recipe.explain, explain=0, warmup=0.0, average=0.0)
+            self.environment_classifier = Training(
+                environment_classifier(model, environments, family, seed),
+                EnvironmentClassification(),
+                parts,
+                how,
+                family,
+                seed,
+            )
+            self.begin = self.environment_classifier.steps
+        steps = recipe.epochs * per_epoch
+        self.steps: int = self.begin + steps
+        self.switch = self.begin + round(recipe.warmup * steps)
+        self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
+        self.players = {player.name: player for player in objective.players(self.model)}
+        if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
+            raise BadValue(f"{objective.title} has a part of the model without parameters to train")
+        self.optimisers = self._fresh_optimisers()
+        self.averaged: AveragedModel | None = None
+        self.step, self.loss, self.stopped = 0, math.nan, False
+
+    def _fresh_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        build = self.recipe.step.build
+        return {name: build([{"params": list(player.parameters)}]) for name, player in self.players.items()}
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.stopped or self.step >= self.steps
+
+    @tiny_is_zero()
+    def advance(self) -> None:
+        """One update."""
+        clock = Clock(self.step - self.begin, self.steps - self.begin, self.switch - self.begin)
+        if self.step < self.begin:
+            self._explain()
+            return
+        if self.recipe.reset and self.step == self.switch:
+            self.optimisers = self._fresh_optimisers()
+        with torch.random.fork_rng(devices=[]), followed_once(self.model) as once:
+            noise = generator(self.seed, "noise", self.step)
+            # for dropout inside a user's module; torch.manual_seed also looks for other devices, which takes longer
+            torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())
+            self.model.train()
+            batch = self._batch()
+            for move in self.objective.moves(self.model, batch, clock, noise):
+                self._make(replace(move, loss=once(move.loss)), clock)
+            self.stopped = self.objective.done(self.model, batch, clock)
+        self.step += 1
+        if self.finished and not all(p.isfinite().all() for p in self.model.parameters()):
+            raise Diverged(f"weights are not finite after {self.step} updates; lower the learning rate or γ")
+        if self.step > self.steps - round(self.recipe.average * self.steps):
+            self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
+            self.averaged.update_parameters(self.model)
+
+    def _explain(self) -> None:
+        """One update of the model that tells environments apart; after the last, what it says is explained away."""
+        self.environment_classifier.advance()
+        self.loss = self.environment_classifier.loss
+        self.step += 1
+        if self.step == self.begin:
+            self.data = replace(self.data, offset=offsets(self.environment_classifier.model, self.data))
+
+    def _batch(self) -> Batch:
+        batch = self._rows(self.step)
+        if self.recipe.augment is not None:
+            batch = replace(batch, x=self.recipe.augment(loaded(batch.x), generator(self.seed, "augment", self.step)))
+        if self.recipe.dropout:
+            batch = replace(batch, x=functional.dropout(floats(batch.x), self.recipe.dropout))
+        return batch
+
+    def _rows(self, t: int) -> Batch:
+        whole = self.recipe.batch_size is None
+        return self.data if whole else self.data.take(self.order.rows(t), self.order.counts)
+
+    def _make(self, move: Move, clock: Clock) -> None:
+        names = move.players or tuple(self.players)
+        moving = [p for name in names for p in self.players[name].parameters if p.requires_grad]
+        self.loss = float(self.recipe.gradient(move.loss, moving))
+        if not math.isfinite(self.loss):
+            raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
+        rate = self.recipe.lr * self.recipe.lr_scale * self.recipe.schedule(clock)
+        for name in names:
+            player, optimiser = self.players[name], self.optimisers[name]
+            group = optimiser.param_groups[0]
+            l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0
+            group["lr"], group["weight_decay"] = rate * player.rate, 2 * l2
+            optimiser.step()
+            optimiser.zero_grad()
+
+    def snapshot(self) -> Snapshot:
+        """The present moment."""
+        model = cast("Model", self.averaged.module if self.averaged else self.model)
+        if self.averaged:
+            first = max(0, self.step - (CALIBRATION if self.recipe.batch_size else 1))
+            recalibrate(model, (self._rows(t).x for t in range(first, self.step)))
+        return Snapshot(self.step, self.steps, self.loss, model, self)
+
+    def state(self) -> StateDict:
+        """Model, averaged model, optimiser, offsets and step as named tensors."""
+        named: StateDict = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        if self.averaged:
+            named |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
+        for name, optimiser in self.optimisers.items():
+            for i, slots in optimiser.state_dict()["state"].items():
+                named |= {f"optimiser.{name}.{i}.{slot}": v for slot, v in slots.items()}
+        if self.step < self.begin:
+            named |= {f"teller.{k}": v for k, v in self.environment_classifier.state().items()}
+        if self.data.offset is not None:
+            named["offset"] = self.data.offset
+        named |= {"step": torch.tensor(self.step), "stopped": torch.tensor(self.stopped)}
+        named |= {"loss": torch.tensor(self.loss, dtype=torch.float64)}
+        return {k: v.detach().clone() for k, v in named.items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what :meth:`state` gave."""
+        self.step, self.stopped, self.loss = int(state["step"]), bool(state["stopped"]), float(state["loss"])
+        self.model.load_state_dict(_part(state, "model."))
+        self.data = replace(self.data, offset=state.get("offset"))
+        if told := _part(state, "teller."):
+            self.environment_classifier.load(told)
+        if averaged := _part(state, "averaged."):
+            self.averaged = AveragedModel(self.model, use_buffers=False)
+            self.averaged.load_state_dict(averaged)
+        for name, optimiser in self.optimisers.items():
+            slots: dict[int, dict[str, Tensor]] = {}
+            for key, value in _part(state, f"optimiser.{name}.").items():
+                index, slot = key.split(".", 1)
+                slots.setdefault(int(index), {})[slot] = value.clone()
+            groups = optimiser.state_dict()["param_groups"]
+            optimiser.load_state_dict({"state": slots, "param_groups": groups})
+
+
+def _shuffled(environment: Environment, seed: int) -> Environment:
+    """Rows in random order, so that the two halves of an environment are alike."""
+    order = torch.randperm(len(environment), generator=generator(seed, "rows", environment.name))
+    weight = None if environment.weight is None else environment.weight[order]
+    return replace(environment, x=environment.x[order], y=environment.y[order], weight=weight)
+
+
+def _part(state: Mapping[str, Tensor], prefix: str) -> StateDict:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -1,0 +1,42 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from invariance.report.render.terminal import show
+
+
+def printed(artefact, width: int = 100) -> str:
+    text = io.StringIO()
+    Console(file=text, width=width, force_terminal=False).print(show(artefact))
+    return text.getvalue()
+
+
+def test_a_table_fits_into_a_hundred_columns(table):
+    text = printed(table)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "small batch · Colored-MNIST" in text
+    assert " ".join(text.split("GrayScale")[1].split()[:8]) == "68.3 ±0.3 68.33 −0.0 69.3 ±0.3 68.33 +1.0"
+    assert "b collapsed 1 of 3" in text
+    assert "…" not in text.split("small batch")[0]
+
+
+def test_curves_are_bars(lines):
+    text = printed(lines)
+    assert "β: 0.05 … 0.95" in text
+    assert text.count("▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆") >= 2
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_every_kind_is_shown(artefacts):
+    for artefact in artefacts:
+        assert artefact.title in printed(artefact)
+
+
+@pytest.mark.parametrize("names", ["hostile"], indirect=True)
+def test_a_name_neither_colours_nor_rings(artefacts):
+    for artefact in artefacts:
+        text = printed(artefact, width=200)
+        assert "\x1b" not in text
+        assert "\x07" not in text
+    assert "[link](javascript:alert(1))" in printed(artefacts[0], width=200)  # rich reads brackets as markup

@@ -1,0 +1,93 @@
+"""An assessment as a page; what the commands make of a real one is in e2e/test_tables.py."""
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+
+from invariance.core.artefacts import Figure
+from invariance.fitting.assess import Assessment, Examined
+from invariance.fitting.by_environment import Site
+from invariance.fitting.importance import Leaning
+from invariance.report.fit_report import MOST_SITES, About, model_page
+from invariance.report.page import render
+
+
+def examined(title: str, names: list[str]) -> Examined:
+    found = tuple(Site(n, 10 + i, 0.5 + i / 4 / len(names), 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
+    leanings = (Leaning("tint", 0.2, dict.fromkeys(names[:12], 0.2), dict.fromkeys(names[:12], -0.1)),)
+    return Examined(title, found, found, found[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), leanings)
+
+
+def assessment(names: list[str]) -> Assessment:
+    return Assessment(
+        examined("REx", names), examined("ERM", names), "its risk is lower", (("no", 5), ("yes", 5)), len(names)
+    )
+
+
+@pytest.fixture
+def names(request) -> list[str]:
+    return [f"site {i}" for i in range(getattr(request, "param", 6))]
+
+
+def test_everything_a_practitioner_asks_is_on_the_page(names):
+    page = model_page(
+        assessment(names), About("patients.csv", "sick", (("tint", "numeric", "0 to 1"),), ("2 rows left out",))
+    )
+    assert [chapter.title for chapter in page.chapters] == [
+        *("What to do", "New sites", "Test data", "Certainty", "What it leans on")
+    ]
+    text = render(page)
+    for said in (
+        "Predicting sick at new sites",
+        "REx was chosen: its risk is lower.",
+        "2 rows left out",
+        "−10.0 to −10.0",
+    ):
+        assert said in text
+    assert "Collapsed" not in text
+    assert "Troubles" not in text
+
+
+@pytest.mark.parametrize("names", [2000], indirect=True)
+def test_of_many_sites_the_worst_are_shown(names):
+    page = model_page(assessment(names), About("patients.csv", "sick"))
+    figures = [a for a in page.artefacts() if isinstance(a, Figure) and a.name == "new-sites"]
+    assert figures[0].panels[0].places == tuple(names[:MOST_SITES])
+    assert figures[0].notes == ("Not shown: 1,975 more sites, at all of which it does better.",)
+    assert len(render(page)) < 6 << 20
+
+
+def test_names_of_others_are_text_and_nothing_else(hostile):
+    about = About(hostile[0], hostile[1], ((hostile[2], "numeric", hostile[3]),), (hostile[4],))
+    text = render(model_page(assessment(list(hostile)), about))
+    assert "<script>alert" not in text
+    assert "<img" not in text
+
+
+def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
+    found = assessment(names)
+    bare = [replace(one, leanings=()) for one in found.both]
+    page = model_page(
+        replace(found, model=bare[0], rival=bare[1], unit="images"), About("photos", "the class of an image")
+    )
+    assert page.chapters[-1].artefacts == ()
+    assert "a pixel means nothing by itself" in page.chapters[-1].words[0]
+    assert [name for name, _ in page.facts[:3]] == ["images", "environments", "classes"]
+    said = " ".join(word for chapter in page.chapters for word in chapter.words)
+    assert "labelled images of a new site" in said
+    assert "rows" not in said
+
+
+def test_a_model_without_a_rival_has_a_page(names):
+    found = assessment(names)
+    alone = Assessment(found.model, None, "", found.classes, 1)
+    assert "REx" in render(model_page(alone, About("patients.csv", "sick")))
+
+
+def test_only_a_method_that_was_chosen_may_look_better_than_it_is(names):
+    found = assessment(names)
+    about = About("patients.csv", "sick")
+    assert "a little optimistic" in render(model_page(found, about))
+    assert "a little optimistic" not in render(model_page(replace(found, reason=""), about))

@@ -1,0 +1,93 @@
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+
+import pyarrow as pa
+
+from invariance.core.errors import BadValue
+from invariance.tabular.encoder import LEVELS, CategoricalColumn, Encoder, NumericColumn
+from invariance.tabular.profile import ColumnProfile
+from invariance.tabular.roles import Role
+
+
+def fitted(column: pa.Array, kind: str) -> Encoder:
+    profile = ColumnProfile("v")
+    profile.add(column)
+    return Encoder.fit([profile], [Role("v", kind)])
+
+
+def encoded(encoder: Encoder, column: pa.Array) -> tuple[list[list[float]], int]:
+    strange: Counter[str] = Counter()
+    return encoder.encode({"v": column}, strange).tolist(), strange["v"]
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.none(), min_size=2).filter(lambda v: any(x is not None for x in v)))
+def test_missing_numbers_are_the_mean_and_are_marked(values):
+    encoder = fitted(pa.array(values, pa.float64()), "numeric")
+    known = [value for value in values if value is not None]
+    rows, strange = encoded(encoder, pa.array(values, pa.float64()))
+    assert strange == 0
+    for value, row in zip(values, rows, strict=True):
+        expected = [math.fsum(known) / len(known) if value is None else value]
+        expected += [float(value is None)] if None in values else []
+        assert row == pytest.approx(expected, rel=1e-5, abs=max(1e-6 * max(map(abs, known)), 1e-37))
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]) | st.none(), min_size=1), st.lists(st.sampled_from(["a", "b", "z"])))
+def test_a_name_is_one_of_many_zeros(seen, new):
+    encoder = fitted(pa.array(seen, pa.string()), "categorical")
+    rows, strange = encoded(encoder, pa.array(new, pa.string()))
+    known = sorted(set(seen) - {None})
+    assert encoder.features[: len(known)] == tuple(f"v = {name}" for name in known)
+    for name, row in zip(new, rows, strict=True):
+        assert row[: len(known)] == [float(name == level) for level in known]
+        assert sum(row) == (name in known)
+    assert strange == sum(name not in known for name in new)
+
+
+def test_rare_names_share_a_place_with_those_never_seen():
+    common = [f"n{i:03}" for i in range(LEVELS)]
+    encoder = fitted(pa.array([*common * 2, "rare"]), "categorical")
+    assert encoder.features[-1] == "v is another"
+    rows, strange = encoded(encoder, pa.array(["rare", "unheard of", "n000"]))
+    assert [row[-1] for row in rows] == [1, 1, 0]
+    assert strange == 0
+
+
+def test_words_among_numbers_are_missing_and_counted():
+    encoder = fitted(pa.array(["1", "3"]), "numeric")
+    rows, strange = encoded(encoder, pa.array(["2", "many", None, "inf"]))
+    assert rows == [[2], [2], [2], [2]]
+    assert strange == 2
+    assert encoder.notes(Counter({"v": 2})) == (
+        "'v': 2 cells hold no number that can be computed with; read as missing",
+    )
+
+
+def test_columns_stand_side_by_side_in_the_order_of_the_table():
+    encoder = Encoder("y", "site", (NumericColumn("a", 1.5, True), CategoricalColumn("b", ("p", "q"), True, False)))
+    assert encoder.features == ("a", "a is missing", "b = p", "b = q", "b is another")
+    assert [(column.name, place.start, place.stop) for column, place in encoder.places] == [("a", 0, 2), ("b", 2, 5)]
+    x = encoder.encode({"b": pa.array(["q", "r"]), "a": pa.array([None, 2.0])}, Counter())
+    assert x.tolist() == [[1.5, 1, 0, 1, 0], [2, 0, 0, 0, 1]]
+    assert x.dtype == np.float32
+
+
+def test_an_encoder_is_plain_data():
+    encoder = Encoder("y", None, (NumericColumn("a", 1 / 3, True), CategoricalColumn("b", ("p", 'é"'), False, True)))
+    assert Encoder.from_json(json.loads(json.dumps(encoder.to_json()))) == encoder
+
+
+@pytest.mark.parametrize("damage", [{"columns": 1}, {"version": 2}, {"other": 1}, {"columns": [{"kind": "text"}]}])
+def test_what_is_no_encoder_is_refused_in_one_line(damage):
+    plain = Encoder("y", None, (NumericColumn("a", 0.0, True),)).to_json() | damage
+    with pytest.raises(BadValue) as caught:
+        Encoder.from_json(plain)
+    assert "\n" not in str(caught.value)
