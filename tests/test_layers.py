@@ -25,6 +25,12 @@ LAYERS = [
     {"cli"},
     {"__main__"},
 ]
+INSIDE = {
+    "data": ["formats", "images", "base", "constructions"],
+    "studies": ["support"],
+    "report": ["render"],
+}
+"""Folders and files of a room that the rest of it is built on, lowest first."""
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 
@@ -80,6 +86,16 @@ def test_imports_go_down(module):
         if part(imported) != part(module) and LEVEL.get(part(imported), len(LAYERS)) >= LEVEL.get(part(module), -1)
     ]
     assert not upward
+
+
+@pytest.mark.parametrize("room", INSIDE)
+def test_imports_inside_a_room_go_down_too(room):
+    def level(module: str) -> int:
+        below = module.split(".")[2:3]
+        return INSIDE[room].index(below[0]) if below and below[0] in INSIDE[room] else len(INSIDE[room])
+
+    pairs = [(m, i) for m in TREES if part(m) == room for i in imports(m) if part(i) == room]
+    assert not [(module, imported) for module, imported in pairs if level(imported) > level(module)]
 
 
 def test_no_two_modules_need_each_other():

@@ -1,4 +1,4 @@
-"""Vital signs against the slow, obvious formulas, in float64."""
+"""Diagnostics against the slow, obvious formulas, in float64."""
 
 from collections.abc import Callable
 

@@ -150,10 +150,10 @@ def test_the_overview_says_how_far_we_are_from_the_printed_numbers(store):
 
 def test_what_runs_were_made_with_is_on_the_page(store):
     store.add(made())
-    (manifest,) = collect(store, Wish()).provenances
-    assert manifest.runs == 1
-    assert "torch" in manifest.versions
-    assert "cores" in manifest.machine
+    (provenance,) = collect(store, Wish()).provenances
+    assert provenance.runs == 1
+    assert "torch" in provenance.versions
+    assert "cores" in provenance.machine
 
 
 def test_a_run_of_a_method_that_is_gone_is_listed_and_not_drawn(store):

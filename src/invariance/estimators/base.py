@@ -41,7 +41,7 @@ KEPT = ("training-domain", "invariant")
 class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits w∘θ to rows that come from several environments.
 
-    ``method`` is the name of a method, an :class:`Method`, or ``"auto"``: whichever of a few has the least risk in
+    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: whichever of a few has the least risk in
     environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
     :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond; for classes of up to 50 environments,
     what tells these apart is explained away first. ``hidden`` are the widths of hidden layers, none for a linear model;

@@ -1,4 +1,4 @@
-"""The vital signs of a model: numbers that explain a failure before accuracy shows it."""
+"""Diagnostics of a model: numbers that explain a failure before accuracy shows it."""
 
 import math
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Diagnostics:
 
 @torch.no_grad()
 def diagnostics(model: Model, objective: Method, environments: Sequence[Environment], family: Family) -> Diagnostics:
-    """The vital signs of a model on these samples."""
+    """The diagnostics of a model on these samples."""
     batch = Batch.of(environments, family)
     names = [e.name for e in environments]
     was_training = model.training

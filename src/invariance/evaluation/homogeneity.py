@@ -1,4 +1,4 @@
-"""Whether environments can be told apart by averages over their samples."""
+"""A test of homogeneity: whether environments can be told apart by averages over their samples."""
 
 import torch
 from torch import Tensor

@@ -1,1 +1,1 @@
-"""Models of somebody's own data: an estimator and what reads the files it is for, learned and kept together."""
+"""Models of somebody's own data: an estimator, what reads its files, and an assessment of both."""

@@ -1,9 +1,9 @@
-r"""What tells environments apart is explained away, so that features are learnt from the rest.
+r"""Environment-specific cues are removed by a logit offset (a product of experts).
 
-A representation is invariant where the environment says no more about the label: e ⊥ y | φ(x). So a model that is asked
-*which environment a sample comes from, given its input and its label*, learns what is not invariant and nothing else:
-the colour of a digit, never its shape, though shape predicts the label too. It names for every input the label that the
-changing part stands for. What such an answer is worth in environment e is
+A representation is invariant where the environment says no more about the label: e ⊥ y | φ(x). So an *environment
+classifier*, asked which environment a sample comes from given its input and its label, learns what is not invariant and
+nothing else: the colour of a digit, never its shape, though shape predicts the label too. It names for every input the
+label that the changing part stands for. What such an answer is worth in environment e is
 
     o = log-odds of the answer being right in e,
 
@@ -32,10 +32,10 @@ from invariance.models.base import Model, linear
 from invariance.recipes.schedules import Clock
 
 LEVEL = 0.01
-"""How improbable equal error rates must be, on samples not trained on, before anything is explained away."""
+"""How improbable equal error rates must be, on samples not trained on, before an offset is used."""
 FOLD = 5
 """One row in so many is not trained on."""
-SOME = 4096
+PROBE_ROWS = 4096
 """How many rows are looked at together."""
 PRIOR = 10.0
 """How many rows of all environments an environment's own error rate is mixed with."""
@@ -44,9 +44,9 @@ PRIOR = 10.0
 @final
 @dataclass(frozen=True, config=STRICT)
 class EnvironmentClassification(Method):
-    """min  −mean log P(e | x, y): the model has an output for every pair of label and environment."""
+    """min  −mean log P(e | x, y): how the environment classifier is trained; it has an output for each pair (y, e)."""
 
-    title: ClassVar[str] = "telling environments apart"
+    title: ClassVar[str] = "environment classification"
     formula: ClassVar[str] = "min −mean log P(e | x, y)"
     citation: ClassVar[str] = ""
 
@@ -77,13 +77,13 @@ def environment_classifier(model: Model, environments: Sequence[Environment], fa
 
 
 def training_part(environment: Environment) -> Environment:
-    """What the teller trains on: all rows but one in ``FOLD``."""
+    """What the environment classifier trains on: all rows but one in ``FOLD``."""
     rows = (torch.arange(len(environment)) % FOLD).nonzero().squeeze(1)
     return Environment(environment.name, environment.x[rows], environment.y[rows])
 
 
 def offsets(model: Model, data: Batch) -> Tensor | None:
-    """o of every row, [n, K], from a model that tells environments apart; None where it cannot."""
+    """o of every row, [n, K], from an environment classifier; None where it cannot tell them apart."""
     named = answers(model, data)
     wrong = (named != data.y).double()
     if homogeneity_p_value(*_not_trained_on(wrong, data)) >= LEVEL:
@@ -99,11 +99,11 @@ def answers(model: Model, data: Batch) -> Tensor:
     Of all labels it alone makes the environments as likely as it does, so it has the highest or the lowest score on
     the contrast between environments that varies most; which of the two, the targets say.
     """
-    some = torch.linspace(0, len(data.y) - 1, min(len(data.y), SOME)).long()
-    told = log_posterior(outputs(model, data.x[some]), data.environments)
-    contrast = torch.linalg.eigh(told.flatten(0, 1).T.cov()).eigenvectors[:, -1]
+    some = torch.linspace(0, len(data.y) - 1, min(len(data.y), PROBE_ROWS)).long()
+    posterior = log_posterior(outputs(model, data.x[some]), data.environments)
+    contrast = torch.linalg.eigh(posterior.flatten(0, 1).T.cov()).eigenvectors[:, -1]
     ends = []
-    for x in data.x.split(SOME):
+    for x in data.x.split(PROBE_ROWS):
         score = log_posterior(outputs(model, x), data.environments) @ contrast  # [rows, labels]
         ends.append(torch.stack([score.argmax(1), score.argmin(1)]))
     return max(torch.cat(ends, dim=1), key=lambda named: int((named == data.y).sum()))

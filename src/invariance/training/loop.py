@@ -179,7 +179,7 @@ class Training:
             self.averaged.update_parameters(self.model)
 
     def _explain(self) -> None:
-        """One update of the model that tells environments apart; after the last, what it says is explained away."""
+        """One update of the environment classifier; after the last, its offsets enter the data."""
         self.environment_classifier.advance()
         self.loss = self.environment_classifier.loss
         self.step += 1

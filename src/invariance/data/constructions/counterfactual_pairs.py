@@ -1,4 +1,4 @@
-"""Images in two looks, one for each value of the spurious bit."""
+"""Counterfactual pairs: every image in two looks, one for each value of the spurious bit."""
 
 from abc import abstractmethod
 from typing import NamedTuple
