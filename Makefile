@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test test-all lint docs bench clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
 
 test: .venv/dev lint
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
+
+test-all: .venv/dev lint
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ sklearn.set_config(enable_metadata_routing=True)
 X, y = load_wine(return_X_y=True)
 vintage = np.random.default_rng(0).integers(2019, 2024, len(y))
 
-quick = recipe("short-full", changes={"lr": 0.01, "epochs": 60})
+quick = recipe("short-full", changes={"lr": 0.02, "epochs": 30})
 model = make_pipeline(PowerTransformer(), InvariantClassifier(recipe=quick))
 grid = {
     "invariantclassifier__method": ["erm", REx(gamma=10.0, divide_by="nothing")],

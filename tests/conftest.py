@@ -1,7 +1,10 @@
-"""One thread, one hypothesis profile, and the small problems the tests share."""
+"""One thread, one hypothesis profile, what may be skipped, and the small problems the tests share."""
 
 import os
 import sys
+
+os.environ["OMP_NUM_THREADS"] = "1"  # of this process and of those it starts; before torch is imported
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -19,8 +22,6 @@ from invariance.methods import METHODS
 from invariance.models import MODELS
 from invariance.models.base import Model, linear
 
-torch.set_num_threads(1)
-
 settings.register_profile(
     "house",
     max_examples=20,
@@ -30,6 +31,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("house")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where ``INVARIANCE_MAY_SKIP`` is set, a skip whose reason holds none of its words is a failure."""
+    allowed = os.environ.get("INVARIANCE_MAY_SKIP")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if allowed is None or reporter is None:
+        return
+    reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)]
+    wrong = [r for r in reasons if not any(word in r for word in allowed.split(",") if word)]
+    reporter.write_line(f"\n{len(reasons)} skipped, {len(wrong)} of them without leave")
+    for reason in sorted(set(wrong)):
+        reporter.write_line(f"skipped without leave: {reason}", red=True)
+    if wrong:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -103,12 +119,27 @@ def assert_share() -> Callable[[torch.Tensor, float], None]:
 
 
 @pytest.fixture(scope="session")
-def published() -> Path:
+def given_folder() -> Callable[..., Path]:
+    """A folder of real data in ``INVARIANCE_DATA``, given the name of a file or folder in it."""
+
+    def find(name: str) -> Path:
+        path = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere") / name
+        if not path.exists():
+            pytest.skip(
+                f"needs the data {name}: 'invariance data check' says where to get them; then set INVARIANCE_DATA to "
+                "the folder that holds them"
+            )
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def published(given_folder) -> Path:
     """The folder with the published MNIST and Fashion-MNIST files."""
-    folder = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere")
-    if not all((folder / name / "t10k-labels-idx1-ubyte.gz").is_file() for name in ("mnist", "fashion-mnist")):
-        pytest.skip("set INVARIANCE_DATA to a folder that holds mnist/ and fashion-mnist/")
-    return folder
+    for name in ("mnist", "fashion-mnist"):
+        last = given_folder(f"{name}/t10k-labels-idx1-ubyte.gz")
+    return last.parents[1]
 
 
 @pytest.fixture

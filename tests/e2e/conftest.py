@@ -105,7 +105,7 @@ class Visit:
 def chromium() -> Iterator:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not path:
-        pytest.skip("no Chromium here: apt-get install chromium")
+        pytest.skip("needs Chromium: apt-get install chromium")
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"], timeout=0)

@@ -1,7 +1,6 @@
 """Folders of images from a practitioner's desk: the commands as they are used, on a few real images."""
 
 import csv
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,11 +19,8 @@ KNOWN, UNSEEN = ("art_painting", "cartoon", "sketch"), ("photo",)
 TINY = ("--image-size", "16", "--width", "8", "--epochs", "2")
 
 
-def some(folder: Path, domains: tuple[str, ...], each: int) -> Path:
+def some(root: Path, folder: Path, domains: tuple[str, ...], each: int) -> Path:
     """A copy of the first images of every class in some domains of PACS."""
-    root = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere") / "PACS"
-    if not root.is_dir():
-        pytest.skip("set INVARIANCE_DATA to a folder that holds PACS/")
     for domain in domains:
         for name in CLASSES:
             (folder / domain / name).mkdir(parents=True)
@@ -41,15 +37,15 @@ def rows(path: Path) -> list[dict[str, str]]:
 class Practice:
     """Two folders of images, and the model that was fitted to one and tested on the other."""
 
-    def __init__(self, folder: Path, invariance: Callable) -> None:
-        self.train, self.test = some(folder / "photos", KNOWN, 8), some(folder / "other", UNSEEN, 5)
+    def __init__(self, pacs: Path, folder: Path, invariance: Callable) -> None:
+        self.train, self.test = some(pacs, folder / "photos", KNOWN, 8), some(pacs, folder / "other", UNSEEN, 5)
         self.model = folder / "model"
         self.done = invariance("fit", self.train, "--test", self.test, *TINY, "-o", self.model, "--json")
 
 
 @pytest.fixture(scope="module")
-def practice(tmp_path_factory, invariance) -> Practice:
-    return Practice(tmp_path_factory.mktemp("practice"), invariance)
+def practice(tmp_path_factory, invariance, given_folder) -> Practice:
+    return Practice(given_folder("PACS"), tmp_path_factory.mktemp("practice"), invariance)
 
 
 # Fit

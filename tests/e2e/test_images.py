@@ -31,7 +31,7 @@ def complaint(data: str) -> str:
     """Why a data set cannot be used here, if it cannot."""
     place = Path(os.environ.get("INVARIANCE_DATA") or "/nowhere")
     missing = [name for name in FOLDERS[data] if not (place / name).is_dir()]
-    return f"set INVARIANCE_DATA to a folder that holds {' and '.join(missing)}/" if missing else ""
+    return f"needs the data {' and '.join(missing)}: 'invariance data check' says where to get them" if missing else ""
 
 
 def spec(data: str, method: str) -> Spec:

@@ -1,5 +1,7 @@
 """What ``method="auto"`` takes, and what it is worth where nobody trained."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from invariance.estimators.classifier import InvariantClassifier
 TRAIN, UNSEEN = ("a", "b", "c", "d"), ("e", "f")
 FLIPS = {"a": 0.95, "b": 0.9, "c": 0.5, "d": 0.8, "e": 0.1, "f": 0.2}
 """Six sites, and in which share of its rows a column says the label: in most, and at unseen sites the opposite."""
-SEEDS = range(3)
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 
 
 class Chosen(NamedTuple):
@@ -28,18 +30,19 @@ class Chosen(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def flips(sites) -> list[Chosen]:
-    found = []
-    for seed in SEEDS:
+def flips(sites) -> Callable[[int], Chosen]:
+    @cache
+    def chosen(seed: int) -> Chosen:
         table = sites(FLIPS, seed=seed)
         known, new = table.only(*TRAIN), table.only(*UNSEEN)
-        found.append(Chosen(known, new, InvariantClassifier().fit(known.X, known.y, environments=known.site)))
-    return found
+        return Chosen(known, new, InvariantClassifier().fit(known.X, known.y, environments=known.site))
+
+    return chosen
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_at_unseen_sites_it_beats_what_leans_on_the_column_that_flips(flips, seed):
-    known, new, model = flips[seed]
+    known, new, model = flips(seed)
     rivals = {
         "logistic regression": LogisticRegression().fit(known.X, known.y),
         "boosted trees": HistGradientBoostingClassifier(max_iter=30).fit(known.X, known.y),
@@ -53,7 +56,7 @@ def test_at_unseen_sites_it_beats_what_leans_on_the_column_that_flips(flips, see
 
 
 def test_it_says_what_it_chose_and_why(flips):
-    model = flips[0].model
+    model = flips(0).model
     choice = model.choice_
     erm, *others = choice.candidates
     best = max(others, key=lambda candidate: candidate.gain)
@@ -74,14 +77,15 @@ def test_it_says_what_it_chose_and_why(flips):
 
 def test_what_is_gained_beyond_the_worst_environment_decides_not_on_average(flips):
     """Where the column helps at most of the sites that are there, the average speaks for ERM."""
-    assert any(f.model.choice_.candidates[0].risk < _own(f.model.choice_).risk for f in flips)
+    choice = flips(0).model.choice_
+    assert choice.candidates[0].risk < _own(choice).risk
 
 
 def _own(choice: auto.Choice) -> auto.Candidate:
     return next(c for c in choice.candidates if c.objective == choice.objective)
 
 
-@pytest.mark.parametrize(("share", "seed"), [(None, 0), (None, 1), (0.8, 2)], ids=["noise", "more noise", "a law"])
+@pytest.mark.parametrize(("share", "seed"), [(None, 0), (0.8, 2)], ids=["noise", "a law"])
 def test_where_nothing_shifts_it_takes_erm_and_says_so(sites, capsys, share, seed):
     table = sites(dict.fromkeys((*TRAIN, *UNSEEN), share), seed=seed)
     known, new = table.only(*TRAIN), table.only(*UNSEEN)

@@ -266,7 +266,7 @@ def crowd(path, start, process):
 
 
 def create():
-    for i in range(12):
+    for i in range(4):
         start, go = os.pipe()
         pids = [fork(crowd, folder / f"{i}.db", start, process) for process in range(8)]
         os.write(go, b"!" * 8)
@@ -326,7 +326,7 @@ def whole(store: Store) -> list[Summary]:
 
 def test_eight_processes_make_one_store_at_the_same_moment_and_lose_nothing(tmp_path):
     processes("create", tmp_path)
-    for i in range(12):
+    for i in range(4):
         store = Store(tmp_path / f"{i}.db", must_exist=True)
         found = whole(store)
         assert sorted(s.seed for s in found) == list(range(44))

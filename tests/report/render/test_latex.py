@@ -13,7 +13,7 @@ def compiled(folder: Path, artefacts) -> str:
     """What pdflatex says about a document of these artefacts."""
     pdflatex = shutil.which("pdflatex")
     if not pdflatex:
-        pytest.skip("no pdflatex here: apt-get install texlive-latex-base texlive-latex-recommended")
+        pytest.skip("needs pdflatex: apt-get install texlive-latex-base texlive-latex-recommended")
     for artefact in artefacts:
         (folder / f"{artefact.name}.tex").write_text(latex(artefact), encoding="utf-8")
     (folder / "report.tex").write_text(document(artefact.name for artefact in artefacts), encoding="utf-8")
