@@ -26,7 +26,7 @@ from invariance.evaluation.scores import Scores, exact
 from invariance.experiments.run import fresh_model
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
-from invariance.training.loop import train
+from invariance.training.train import train
 
 AVERAGE, GAP = 0.6833, 0.0204
 STEPS, WARMUP, GAMMA, L2, LR = 501, 190, 91257.18612616344, 0.00110794568, 0.0004898536566546834
@@ -35,9 +35,9 @@ EVERY = 5
 
 def ours(method: str, seed: int) -> Iterator[tuple[Benchmark, Model]]:
     """The model after every epoch."""
-    spec = Spec.of("colored-mnist", method, "default", seed)
+    spec = Spec.of("colored-mnist", method, "debiased", seed)
     benchmark = spec.data.load(seed)
-    moments = spec.recipe.explain + spec.recipe.epochs
+    moments = spec.recipe.debias + spec.recipe.epochs
     model = fresh_model(spec, benchmark)
     for snapshot in train(
         model, spec.objective, benchmark.train, spec.recipe, family=benchmark.family, seed=seed, snapshots=moments

@@ -51,6 +51,7 @@ from .methods.base import PenalisedMethod as PenalisedMethod
 from .methods.base import Player as Player
 from .methods.birm import BIRM as BIRM
 from .methods.bloc_irm import BLOCIRM as BLOCIRM
+from .methods.env_poe import EnvPoE as EnvPoE
 from .methods.erm import ERM as ERM
 from .methods.fishr import Fishr as Fishr
 from .methods.grayscale import GrayScale as GrayScale
@@ -78,7 +79,7 @@ from .recipes.schedules import Constant as Constant
 from .recipes.schedules import Decay as Decay
 from .recipes.schedules import Ramp as Ramp
 from .recipes.schedules import Steps as Steps
-from .training.loop import Snapshot as Snapshot
-from .training.loop import train as train
 from .training.selection import Checkpoint as Checkpoint
 from .training.selection import select as select
+from .training.train import Snapshot as Snapshot
+from .training.train import train as train

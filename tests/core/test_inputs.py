@@ -22,7 +22,7 @@ from invariance.methods.irmv0 import IRMv0
 from invariance.models.base import Model
 from invariance.models.mlp import MLP
 from invariance.recipes.recipe import Recipe
-from invariance.training.loop import train
+from invariance.training.train import train
 
 
 def images(n: int, seed: int = 0) -> np.ndarray:

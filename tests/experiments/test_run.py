@@ -13,7 +13,7 @@ from invariance.experiments.run import TICKS, Moment, ResumeState, Run, digest, 
 from invariance.experiments.spec import Spec
 from invariance.methods import METHODS
 from invariance.recipes.recipe import Recipe
-from invariance.training.loop import train
+from invariance.training.train import train
 
 VARIANTS = {name: {} for name in METHODS.classes} | {
     "fishr with a moving average": {"ema": 0.9},

@@ -12,7 +12,8 @@ from invariance.models.base import Model
 from invariance.recipes.optimiser import SGD
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.loop import Training, train
+from invariance.training.loop import Training
+from invariance.training.train import train
 
 pytestmark = pytest.mark.usefixtures("double")
 AFTER = Clock(5, 10, 5)

@@ -14,7 +14,7 @@ from invariance.methods.sparse_irm import Masked, SparseIRM, project
 from invariance.recipes.gradient import SAM
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.loop import train
+from invariance.training.train import train
 
 scores = st.lists(st.floats(-0.5, 1.5, width=32), min_size=2, max_size=5)
 

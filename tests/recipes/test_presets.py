@@ -39,12 +39,12 @@ def test_every_pair_of_presets_is_a_recipe(names):
             assert getattr(combined, field) == getattr(Recipe(), field)
 
 
-def test_preferences_of_a_method_count_where_that_recipe_is_used():
-    preferences = {"small-batch": {"lr": 7e-3, "schedule": {"kind": "steps", "at": [0.5]}}, "sam": {"epochs": 3}}
+def test_preferences_of_a_method_count_where_a_recipe_follows_that_protocol():
+    preferences = {"small-batch": {"lr": 7e-3, "schedule": {"kind": "steps", "at": [0.5]}}}
     assert recipe("small-batch", preferences).lr == 7e-3
     assert recipe("small-batch", preferences).schedule == Steps(at=(0.5,))
     assert recipe("small-batch", preferences).epochs == 200
-    assert recipe("small-batch+sam", preferences).epochs == 3
+    assert recipe("small-batch+sam", preferences).lr == 7e-3
     assert recipe("lsgd", preferences) == recipe("lsgd")
 
 
@@ -111,3 +111,7 @@ def test_a_value_that_cannot_be_used_is_refused_in_one_line(changes):
 def test_a_negative_batch_size_is_named_with_its_value():
     with pytest.raises(BadValue, match=r"batch_size = -1 cannot be used: .*greater than 0"):
         recipe("small-batch", changes={"batch_size": -1})
+
+
+def test_a_field_may_be_called_as_in_stored_runs():
+    assert recipe("short", changes={"explain": 3}) == recipe("short", changes={"debias": 3})

@@ -8,16 +8,16 @@ from invariance.studies.support.results import specs
 from invariance.training.selection import RULES, label
 
 
-def test_the_parts_of_the_default_recipe_are_told_apart():
+def test_debiasing_and_penalty_are_told_apart():
     arms = {(a.method, a.data, a.setting): a.spec for a in STUDIES["parts"]().arms("ours")}
     for data in ("Colored-MNIST", "Colored-FMNIST"):
-        neither, features = (arms["ERM", data, setting].recipe for setting in ("neither", "features"))
-        assert (neither.explain, features.explain) == (0, 2)
+        neither, debiasing = arms["ERM", data, "neither"].recipe, arms["Env-PoE", data, "debiasing"].recipe
+        assert (neither.debias, debiasing.debias) == (0, 2)
         for method in ("IRMv1", "REx", "BLOC-IRM"):
             penalty, both = arms[method, data, "penalty"], arms[method, data, "both"]
-            assert (penalty.recipe.explain, penalty.objective.gamma) == (0, 1e6)
-            assert (both.recipe.explain, both.objective.gamma) == (2, 1.0)
-            assert both.recipe == features
+            assert (penalty.recipe.debias, penalty.objective.gamma) == (0, 1e6)
+            assert (both.recipe.debias, both.objective.gamma) == (2, 1.0)
+            assert both.recipe == debiasing
 
 
 def test_rules_are_compared_on_the_same_runs(results):

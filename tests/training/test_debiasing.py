@@ -7,6 +7,7 @@ from invariance.core.environment import Environment
 from invariance.core.families import Bernoulli, Categorical, Gaussian
 from invariance.data.two_bit import TwoBit
 from invariance.evaluation.scores import exact
+from invariance.methods.env_poe import EnvPoE
 from invariance.methods.erm import ERM
 from invariance.methods.irmv1 import IRMv1
 from invariance.models.base import Model
@@ -16,14 +17,15 @@ from invariance.recipes.schedules import Clock
 from invariance.training.debiasing import (
     FOLD,
     EnvironmentClassification,
-    answers,
     environment_classifier,
-    evidence,
+    expert_logits,
     log_posterior,
-    offsets,
+    logit_offset,
+    spurious_label,
+    stage,
     training_part,
 )
-from invariance.training.loop import Training, train
+from invariance.training.train import train
 
 
 def drawn(rates: list[float], labels: int, n: int = 4000, seed: int = 0) -> tuple[Batch, torch.Tensor]:
@@ -51,16 +53,16 @@ class Knowing(nn.Module):
 
 @pytest.mark.parametrize("labels", [2, 3, 7])
 @pytest.mark.parametrize("rates", [[0.1, 0.2], [0.3, 0.05], [0.1, 0.2, 0.4], [0.6, 0.2]])
-def test_the_answer_is_the_label_that_the_changing_part_stands_for(labels, rates):
+def test_the_spurious_label_is_the_one_that_the_environment_specific_cue_suggests(labels, rates):
     data, cue = drawn(rates, labels)
-    assert torch.equal(answers(Model(Knowing(rates, labels), nn.Identity()), data), cue)
+    assert torch.equal(spurious_label(Model(Knowing(rates, labels), nn.Identity()), data), cue)
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-def test_offsets_are_the_log_odds_of_the_answer_in_each_environment(labels):
+def test_the_offset_is_the_log_odds_of_the_spurious_label_in_each_environment(labels):
     rates = [0.1, 0.25]
     data, cue = drawn(rates, labels, n=20_000)
-    found = offsets(Model(Knowing(rates, labels), nn.Identity()), data)
+    found = logit_offset(Model(Knowing(rates, labels), nn.Identity()), data)
     assert found is not None
     said = data.family.predict(found)
     assert torch.equal(said.long(), cue)
@@ -71,21 +73,21 @@ def test_offsets_are_the_log_odds_of_the_answer_in_each_environment(labels):
         assert float(own.family.score(found[data.rows(e)], own.y).mean()) == pytest.approx(1 - rate, abs=0.01)
 
 
-def test_an_answer_that_is_as_often_right_everywhere_is_not_explained_away():
+def test_a_spurious_label_of_equal_accuracy_everywhere_gives_no_offset():
     data, _ = drawn([0.2, 0.2], 2)
-    assert offsets(Model(Knowing([0.1, 0.3], 2), nn.Identity()), data) is None
+    assert logit_offset(Model(Knowing([0.1, 0.3], 2), nn.Identity()), data) is None
 
 
-def test_evidence_is_what_a_model_says_that_knows_nothing_else():
+def test_the_biased_expert_knows_the_spurious_label_and_its_accuracy_alone():
     right = torch.tensor([0.9, 0.6])
-    two = evidence(torch.tensor([1.0, 0.0]), right, Bernoulli())
+    two = expert_logits(torch.tensor([1.0, 0.0]), right, Bernoulli())
     assert torch.allclose(torch.sigmoid(two).squeeze(1), torch.tensor([0.9, 0.4]))
-    many = evidence(torch.tensor([2, 0]), right, Categorical(4)).softmax(1)
+    many = expert_logits(torch.tensor([2, 0]), right, Categorical(4)).softmax(1)
     assert torch.allclose(many[0], torch.tensor([0.1 / 3, 0.1 / 3, 0.9, 0.1 / 3]))
     assert torch.allclose(many[1], torch.tensor([0.6, 0.4 / 3, 0.4 / 3, 0.4 / 3]))
 
 
-def test_telling_is_the_mean_surprise_at_the_environment_given_input_and_label():
+def test_the_environment_classifier_minimises_cross_entropy_given_input_and_label():
     data, _ = drawn([0.1, 0.3], 2, n=50)
     model = Model(nn.Linear(1, 3), nn.Linear(3, 4))
     (move,) = EnvironmentClassification().moves(model, data, Clock(0, 1, 0), torch.Generator())
@@ -94,7 +96,7 @@ def test_telling_is_the_mean_surprise_at_the_environment_given_input_and_label()
     assert move.loss().item() == pytest.approx(torch.stack(surprise).mean().item(), rel=1e-5)
 
 
-def test_the_teller_is_a_fresh_model_that_depends_on_the_seed_alone():
+def test_the_environment_classifier_starts_fresh_and_depends_on_the_seed_alone():
     made = TwoBit(samples=20).load(0).train
     model = Linear().build((2,), 1)
     first, second, other = (environment_classifier(model, made, Bernoulli(), seed) for seed in (0, 0, 1))
@@ -105,67 +107,68 @@ def test_the_teller_is_a_fresh_model_that_depends_on_the_seed_alone():
 
 
 @pytest.mark.parametrize("rows", [5, 6, 9, 10, 11])
-def test_one_row_in_five_is_kept_from_the_teller(rows):
+def test_one_row_in_five_is_kept_from_the_environment_classifier(rows):
     part = training_part(Environment("e", torch.arange(rows).float().unsqueeze(1), torch.zeros(rows)))
     assert part.x.squeeze(1).tolist() == [i for i in range(rows) if i % FOLD]
 
 
-def recipe(explain: int) -> Recipe:
-    return Recipe(batch_size=500, epochs=6, lr=1e-2, warmup=0.0, explain=explain, schedule={"kind": "decay"})
+def recipe(debias: int) -> Recipe:
+    return Recipe(batch_size=500, epochs=6, lr=1e-2, warmup=0.0, debias=debias, schedule={"kind": "decay"})
 
 
-def test_what_changes_is_learnt_without_explaining_and_not_learnt_with_it():
+def fresh() -> Model:
+    return Linear().build((2,), 1)
+
+
+def test_erm_leans_on_the_cue_and_env_poe_does_not():
     benchmark = TwoBit(samples=5000).load(0)
+    assert benchmark.mechanism
     gaps = []
-    for explain in (0, 3):
-        model = benchmark_model()
-        *_, last = train(model, ERM(), benchmark.train, recipe(explain), family=Bernoulli())
-        assert benchmark.mechanism
+    for method in (ERM(), EnvPoE()):
+        *_, last = train(fresh(), method, benchmark.train, recipe(3), family=Bernoulli())
         gaps.append(exact(last.model, benchmark.mechanism, Bernoulli()).gap)
     assert gaps[0] > 0.5
     assert gaps[1] < 0.02
 
 
-def benchmark_model() -> Model:
-    return Linear().build((2,), 1)
-
-
-def test_the_updates_of_the_teller_come_before_all_others():
+def test_the_model_is_as_it_was_until_the_environment_classifier_is_trained():
     made = TwoBit(samples=5000).load(0).train
-    plain = Training(benchmark_model(), IRMv1(), made, recipe(0), Bernoulli(), 0)
-    explained = Training(benchmark_model(), IRMv1(), made, recipe(2), Bernoulli(), 0)
-    assert plain.begin == 0
-    assert explained.begin == 2 * 16  # two epochs of four fifths of 10,000 rows
-    assert explained.steps - explained.begin == plain.steps
-    before = {k: v.clone() for k, v in explained.model.state_dict().items()}
-    for _ in range(explained.begin):
-        explained.advance()
-    assert all(torch.equal(v, before[k]) for k, v in explained.model.state_dict().items())
-    assert explained.data.offset is not None
-    explained.advance()
-    assert any(not torch.equal(v, before[k]) for k, v in explained.model.state_dict().items())
+    plain, debiased = (
+        list(train(fresh(), IRMv1(), made, recipe(epochs), family=Bernoulli(), snapshots=1000)) for epochs in (0, 2)
+    )
+    first = 2 * 16  # two epochs of four fifths of 10,000 rows
+    assert debiased[-1].steps == first + plain[-1].steps
+    assert [snapshot.step for snapshot in debiased] == list(range(1, debiased[-1].steps + 1))
+    model = fresh()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    for snapshot in train(model, IRMv1(), made, recipe(2), family=Bernoulli(), snapshots=1000):
+        same = all(torch.equal(v, before[k]) for k, v in snapshot.model.state_dict().items())
+        assert same == (snapshot.step <= first)
+        if snapshot.step > first + 2:
+            break
 
 
 @pytest.mark.parametrize("stop", [1, 31, 32, 33, 60])
-def test_a_run_resumes_bit_for_bit_before_and_after_explaining(stop):
+def test_a_run_resumes_bit_for_bit_in_either_stage(stop):
     made = TwoBit(samples=5000).load(0).train
-    whole = Training(benchmark_model(), IRMv1(), made, recipe(2), Bernoulli(), 0)
-    while whole.step < stop:
-        whole.advance()
-    again = Training(benchmark_model(), IRMv1(), made, recipe(2), Bernoulli(), 0)
-    again.load(whole.state())
-    for training in (whole, again):
-        while not training.finished:
-            training.advance()
-    one, two = whole.state(), again.state()
+
+    def run(**options):
+        return train(fresh(), IRMv1(), made, recipe(2), family=Bernoulli(), snapshots=1000, **options)
+
+    state = next(snapshot.state() for snapshot in run() if snapshot.step == stop)
+    ends = [list(run())[-1], list(run(state=state))[-1]]
+    one, two = (end.state() for end in ends)
+    assert [end.finished for end in ends] == [True, True]
     assert "offset" in one
     assert one.keys() == two.keys()
     assert all(torch.equal(one[k], two[k]) for k in one)
 
 
-def test_one_environment_and_numbers_have_nothing_to_explain(environments):
+def test_one_environment_and_regression_have_no_such_stage(environments):
     x = torch.randn(40, 3)
-    alone = Training(Model(nn.Linear(3, 3), nn.Linear(3, 1)), ERM(), environments(40), recipe(2), Bernoulli(), 0)
     pair = (Environment("a", x, x[:, 0]), Environment("b", x, x[:, 1]))
-    numbers = Training(Model(nn.Linear(3, 3), nn.Linear(3, 1)), IRMv1(), pair, recipe(2), Gaussian(), 0)
-    assert alone.begin == numbers.begin == 0
+    model = Model(nn.Linear(3, 3), nn.Linear(3, 1))
+    assert stage(model, environments(40), recipe(2), Bernoulli(), 0) is None
+    assert stage(model, pair, recipe(2), Gaussian(), 0) is None
+    assert stage(model, environments(40, 30), recipe(0), Bernoulli(), 0) is None
+    assert stage(model, environments(40, 30), recipe(2), Bernoulli(), 0).steps == 2

@@ -24,8 +24,9 @@ from invariance.models.base import Model, linear
 from invariance.recipes.optimiser import SGD
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.loop import Snapshot, Training, train
+from invariance.training.loop import Training
 from invariance.training.sampler import BatchSampler
+from invariance.training.train import Snapshot, train
 
 OBJECTIVES = {
     "erm": ERM(),
@@ -276,7 +277,8 @@ def test_the_averaged_model_is_the_mean_of_the_last_iterates(environments, smoot
     recipe = Recipe(epochs=10 if batch_size is None else 5, batch_size=batch_size, average=0.4, lr=0.02)
     iterates = []
     for snapshot in train(smooth(), objective, environments(8, 8), recipe, family=Bernoulli(), snapshots=10):
-        iterates.append([p.detach().clone() for p in snapshot.training.model.parameters()])
+        state = snapshot.state()
+        iterates.append([state[f"model.{name}"] for name, _ in snapshot.model.named_parameters()])
     assert len(iterates) == 10
     for averaged, *last in zip(snapshot.model.parameters(), *iterates[-4:], strict=True):
         torch.testing.assert_close(averaged.detach(), torch.stack(last).mean(0), rtol=0, atol=1e-6)
@@ -286,7 +288,7 @@ def test_the_averaged_model_is_the_mean_of_the_last_iterates(environments, smoot
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 def test_as_many_iterates_are_averaged_as_the_share_says(environments, smooth, share):
     last = run(smooth(), ERM(), environments(4, 4), Recipe(epochs=10, average=share))
-    assert int(last.training.averaged.n_averaged) == round(10 * share)
+    assert int(last.state()["averaged.n_averaged"]) == round(10 * share)
 
 
 def test_without_averaging_the_snapshot_is_the_model_itself(environments, smooth):

@@ -80,7 +80,8 @@ class CelebA(DataSet):
     architecture: ClassVar[ResNet] = ResNet()
     preferences: ClassVar[Preferences] = {
         **PHOTOGRAPHS,
-        **{name: {**PHOTOGRAPHS[name], "epochs": 16} for name in ("short", "default")},
+        "short": {**PHOTOGRAPHS["short"], "epochs": 16},
+        "debiased": {**PHOTOGRAPHS["debiased"], "epochs": 16},
     }
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"images": 200, "image_size": 16}, "model": {"width": 8}},

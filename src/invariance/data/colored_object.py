@@ -114,7 +114,7 @@ class ColoredObject(CounterfactualPairs):
     licence: ClassVar[str] = "COCO: annotations CC BY 4.0, images by Flickr's terms; ETH-80: not stated"
     source: ClassVar[str] = "https://cocodataset.org/#download"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
-    preferences: ClassVar[Preferences] = {**EARLY, "default": {**EARLY["default"], "augment": None}}
+    preferences: ClassVar[Preferences] = {**EARLY, "debiased": {**EARLY["debiased"], "augment": None}}
     """What shifting brings in at the edge is black, here where the ground's colour is what counts."""
     scales: ClassVar[Scales] = {
         "smoke": {"data": {"image_size": 16}, "model": {"width": 8}},

@@ -29,7 +29,10 @@ class TwoBit(DataSet):
     licence: ClassVar[str] = "generated"
     architecture: ClassVar[MLP] = MLP(width=16)
     preferences: ClassVar[Preferences] = {
-        name: {"lr": 1e-2} for name in ("full-batch", "small-batch", "default", "short")
+        "full-batch": {"lr": 1e-2},
+        "small-batch": {"lr": 1e-2},
+        "short": {"lr": 1e-2},
+        "debiased": {"lr": 1e-2},
     }
 
     betas: Betas = (0.1, 0.2)

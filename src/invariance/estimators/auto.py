@@ -122,7 +122,7 @@ def choose(learner: Learner, environments: Sequence[Environment], say: Say) -> C
     parts = folds(some([environments[i] for i in sorted(drawn.tolist())], MOST_ROWS, learner.seed), learner.seed)
     tried: list[Candidate] = []
     erm: dict[str, _Rows] = {}
-    for method, objective in defaults.candidates(explained=learner.explained).items():
+    for method, objective in defaults.candidates(environments, learner.family).items():
         try:
             rows = _left_out(learner, objective, parts)
         except Diverged as error:

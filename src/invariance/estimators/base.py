@@ -117,7 +117,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
-        learner = self._learner(family, explained=defaults.explains(self.recipe, environments, family))
+        learner = self._learner(family)
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
         train, validation = environments, list[Environment]()
@@ -132,7 +132,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
         self.scores_ = self._scores(validation or train, family)
 
-    def _learner(self, family: Family, *, explained: bool) -> Learner:
+    def _learner(self, family: Family) -> Learner:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
             raise UnknownName.of("selection rule for a table", self.selection, rules)
         if not 0 < self.validation_fraction < 1:
@@ -143,12 +143,12 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        how = partial(defaults.recipe_for, self.recipe, explained=explained)
-        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed), explained)
+        how = partial(defaults.recipe_for, self.recipe)
+        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
         """What to minimise: as asked for, or chosen."""
-        named = None if self.method == "auto" else defaults.objective(self.method, explained=learner.explained)
+        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe)
         if named and named.oracle:
             raise BadValue(f"{named.title} is for inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):

@@ -16,8 +16,8 @@ from invariance.evaluation.scores import Scores, validate
 from invariance.methods.base import Method
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
-from invariance.training.loop import Snapshot, train
 from invariance.training.selection import Checkpoint
+from invariance.training.train import Snapshot, train
 
 CHECKPOINTS = 10
 LOOK, LOOK_AT_IMAGES = 20_000, 500
@@ -44,17 +44,13 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """Everything that decides a model but its data and its objective.
-
-    ``explained`` says whether the recipe explains away what tells environments apart, for methods that need several.
-    """
+    """Everything that decides a model but its data and its method."""
 
     family: Family
     hidden: tuple[int, ...]
     features: Features | None
     recipe: Callable[[Method, Sequence[Environment]], Recipe]
     seed: int
-    explained: bool = False
 
     def fit(
         self,

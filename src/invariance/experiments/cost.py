@@ -23,7 +23,7 @@ def seconds(spec: Spec) -> float:
     """About how long a run takes on one thread of this machine."""
     size = _size(spec.data)
     passes = 6 if isinstance(spec.recipe.gradient, SAM) else 3  # backward costs two; SAM does everything twice
-    samples = passes * size.samples * spec.recipe.epochs + MEASURED * spec.evaluation.checkpoints
+    samples = passes * size.samples * (spec.recipe.epochs + spec.recipe.debias) + MEASURED * spec.evaluation.checkpoints
     samples += spec.evaluation.landscape**2 * 4000
     return LOADING + samples * _forward(spec.model, size.shape) / (EFFICIENCY * _speed())
 

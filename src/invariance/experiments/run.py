@@ -16,8 +16,9 @@ from invariance.evaluation.landscape import LossGrid, landscape
 from invariance.evaluation.scores import evaluate, exact_and_sampled, score, validate
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
-from invariance.training.loop import Snapshot, StateDict, train
+from invariance.training.loop import StateDict
 from invariance.training.selection import Checkpoint
+from invariance.training.train import Snapshot, train
 
 Status = Literal["finished", "collapsed", "diverged", "failed"]
 History = tuple[Checkpoint, ...]
@@ -128,7 +129,7 @@ def execute(
 def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
     """Whether to measure: at the end, and at the first tick in each of the equal parts of a run."""
     done = history[-1].step if history else 0
-    if snapshot.training.finished:
+    if snapshot.finished:
         return snapshot.step > done
     return snapshot.step * checkpoints // snapshot.steps > done * checkpoints // snapshot.steps
 

@@ -21,7 +21,7 @@ from invariance.methods.profile import profile
 from invariance.models import MODELS
 from invariance.models.base import Architecture
 from invariance.models.resnet import ResNet, located
-from invariance.recipes.presets import recipe
+from invariance.recipes.presets import EARLIER_FIELDS, recipe
 from invariance.recipes.recipe import Recipe
 
 SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
@@ -114,12 +114,15 @@ class Spec:
         return replace(self, hold_out=environment)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that :meth:`from_json` reads back."""
+        """Plain data that :meth:`from_json` reads back; fields are called as in stored runs."""
+        how = TypeAdapter(Recipe).dump_python(self.recipe, mode="json")
+        for earlier, name in EARLIER_FIELDS.items():
+            how[earlier] = how.pop(name)
         return {
             "data": DATA.dump(self.data),
             "model": MODELS.dump(self.model),
             "objective": METHODS.dump(self.objective),
-            "recipe": {"name": self.recipe_name, **TypeAdapter(Recipe).dump_python(self.recipe, mode="json")},
+            "recipe": {"name": self.recipe_name, **how},
             "seed": self.seed,
             "hold_out": self.hold_out,
             "evaluation": TypeAdapter(Evaluation).dump_python(self.evaluation, mode="json"),

@@ -140,7 +140,7 @@ def given_image_folder(
 
 
 def _recipe(images: int, image_size: int, epochs: int | None) -> Recipe:
-    """Our default, with images that are mirrored and shifted by up to a sixteenth."""
+    """The default, with images that are mirrored and shifted by up to a sixteenth."""
     each = math.ceil(images / (recipe("default", PHOTOGRAPHS).batch_size or images))
     changes = {"epochs": epochs or max(EPOCHS, math.ceil(UPDATES / each)), "augment": {"shift": image_size // 16}}
     return recipe("default", PHOTOGRAPHS, changes=changes)

@@ -5,9 +5,9 @@ only moves, whose loss they may evaluate as often as they like, so every recipe 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass as record
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -17,6 +17,7 @@ from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
+from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 
 Estimator = Literal["squared", "split"]
@@ -52,12 +53,16 @@ class Method(ABC):
     differs: ClassVar[tuple[str, ...]] = ()
     """Numbered differences from the method's paper or its authors' code."""
     preferences: ClassVar[Preferences] = {}
-    """What the method changes in a recipe, by the recipe's name: its authors' choice, or ours in ``short``."""
-    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """What a recipe changes in the method's fields, by the recipe's name; otherwise fields are the paper's."""
+    """Fields of a recipe that the method changes, by protocol: its authors' choice, or ours for ``short`` ones."""
+    profiles: ClassVar[Preferences] = {}
+    """Its own fields that change, by the recipe's protocol; otherwise they are the paper's."""
     needs_environments: ClassVar[int] = 2
     oracle: ClassVar[bool] = False
     """Whether the method is given inputs without their spurious part."""
+
+    def adapted(self, recipe: Recipe) -> Recipe:
+        """The recipe as the method can use it, whatever that recipe is called."""
+        return recipe
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         """Give the model what the method needs: masks, heads, memory."""
@@ -89,7 +94,7 @@ class AnnealedMethod(Method):
     environments are averaged or added.
     """
 
-    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {"gamma": 1.0}}
+    profiles: ClassVar[Preferences] = {"debiased": {"gamma": 1.0}}
 
     gamma: NonNegative = 1e6
     gamma_before: NonNegative = 1.0
@@ -113,7 +118,7 @@ class AnnealedMethod(Method):
         return (risk + gamma * penalty() if gamma else risk) / self.divisor(clock)
 
     def reduce(self, v: Tensor) -> Tensor:
-        """One number from one number an environment."""
+        """One number from one number per environment."""
         return v.mean() if self.reduction == "mean" else v.sum()
 
 
@@ -155,7 +160,7 @@ class PenalisedMethod(AnnealedMethod):
         self.after(model, clock)
 
 
-def product(
+def squared_norm(
     estimator: Estimator,
     batch: Batch,
     gradient: Callable[[Batch, Tensor, Tensor], Tensor],

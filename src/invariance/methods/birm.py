@@ -9,7 +9,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
-from invariance.methods.base import Divisor, Estimator, PenalisedMethod, product
+from invariance.methods.base import Divisor, Estimator, PenalisedMethod, squared_norm
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
@@ -70,4 +70,4 @@ class BIRM(PenalisedMethod):
             c = shared[:, batch.environment].unsqueeze(-1)  # [J, n, 1]
             return batch.mean((batch.residual(c * f) * f).sum(-1).mT)  # [E, J]
 
-        return self.reduce(product(self.estimator, batch, gradient, z, f)) / self.draws
+        return self.reduce(squared_norm(self.estimator, batch, gradient, z, f)) / self.draws

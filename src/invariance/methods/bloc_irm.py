@@ -10,7 +10,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, Positive
-from invariance.methods.base import AnnealedMethod, Estimator, Move, Player, product
+from invariance.methods.base import AnnealedMethod, Estimator, Move, Player, squared_norm
 from invariance.methods.fishr import variance_spread
 from invariance.methods.heads import gradient_variances, gradients, outputs, outputs_each, store, vector
 from invariance.methods.irmv1 import scale_gradient
@@ -131,9 +131,9 @@ class BLOCIRM(AnnealedMethod):
         """The regulariser at w*."""
         match self.penalty:
             case "stationarity":
-                each = product(self.estimator, batch, lambda b, z, f: gradients(b, model.head, z, f, w), z, f)
+                each = squared_norm(self.estimator, batch, lambda b, z, f: gradients(b, model.head, z, f, w), z, f)
             case "irmv1":
-                each = product(self.estimator, batch, scale_gradient, z, f)
+                each = squared_norm(self.estimator, batch, scale_gradient, z, f)
             case "fishr":
                 each = variance_spread(gradient_variances(batch, model.head, z, f, w))
             case "rex":

@@ -1,6 +1,7 @@
 """Empirical risk minimisation."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, final
 
 import torch
@@ -10,7 +11,7 @@ from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model
-from invariance.recipes.presets import Preferences
+from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 
 
@@ -22,17 +23,14 @@ class ERM(Method):
     title: ClassVar[str] = "ERM"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ)"
     citation: ClassVar[str] = "Vapnik, Principles of risk minimization for learning theory, NeurIPS 1991"
-    preferences: ClassVar[Preferences] = {"default": {"explain": 0}}
     needs_environments: ClassVar[int] = 1
 
     l2: NonNegative = 1.10794568e-3
 
-    def moves(
-        self,
-        model: Model,
-        batch: Batch,
-        clock: Clock,
-        generator: torch.Generator,
-    ) -> Iterator[Move]:
+    def adapted(self, recipe: Recipe) -> Recipe:
+        """Without debiasing: ERM with it is another method, Env-PoE."""
+        return replace(recipe, debias=0)
+
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """One move."""
         yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2)

@@ -11,7 +11,7 @@ from invariance.core.fields import STRICT, NonNegative
 from invariance.methods.base import Method, Move
 from invariance.methods.erm import ERM
 from invariance.models.base import Model
-from invariance.recipes.presets import Preferences
+from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 
 
@@ -23,11 +23,14 @@ class GrayScale(Method):
     title: ClassVar[str] = "GrayScale"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ) on inputs without their spurious part"
     citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
-    preferences: ClassVar[Preferences] = {"default": {"explain": 0}}
     needs_environments: ClassVar[int] = 1
     oracle: ClassVar[bool] = True
 
     l2: NonNegative = 1.10794568e-3
+
+    def adapted(self, recipe: Recipe) -> Recipe:
+        """As ERM's: without debiasing."""
+        return ERM().adapted(recipe)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """ERM's move; the runner hands in a benchmark without the spurious part."""

@@ -60,7 +60,7 @@ class IRMGame(Method):
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2.5e-4},
         "small-batch": {"lr": 2.5e-4},
-        "default": {"lr": 2e-3},
+        "debiased": {"lr": 2e-3},
     }
 
     l2: NonNegative = 0.0

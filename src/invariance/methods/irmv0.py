@@ -7,7 +7,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT
-from invariance.methods.base import Estimator, PenalisedMethod, product
+from invariance.methods.base import Estimator, PenalisedMethod, squared_norm
 from invariance.methods.heads import gradients
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
@@ -15,7 +15,7 @@ from invariance.recipes.presets import Preferences
 
 def stationarity(estimator: Estimator, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
     """‖∇_w R^e‖² of each environment at the model's own head, [E]."""
-    return product(estimator, batch, lambda b, z, f: gradients(b, model.head, z, f), z, f)
+    return squared_norm(estimator, batch, lambda b, z, f: gradients(b, model.head, z, f), z, f)
 
 
 @final

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT
-from invariance.methods.base import Estimator, PenalisedMethod, product
+from invariance.methods.base import Estimator, PenalisedMethod, squared_norm
 from invariance.models.base import Model
 
 
@@ -38,4 +38,4 @@ class IRMv1(PenalisedMethod):
     estimator: Estimator = "squared"
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
-        return self.reduce(product(self.estimator, batch, scale_gradient, z, f))
+        return self.reduce(squared_norm(self.estimator, batch, scale_gradient, z, f))

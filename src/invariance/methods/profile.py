@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from invariance.core.errors import BadValue
 from invariance.methods import METHODS
 from invariance.methods.base import Method
-from invariance.recipes.presets import Preferences, parts, recipe
+from invariance.recipes.presets import PRESETS, Preferences, parts, recipe
 from invariance.recipes.recipe import Recipe
 
 
@@ -28,20 +29,25 @@ def profile(
     ``recipe``, and win.
 
     Example:
-        >>> objective, how = profile("irmv1")
-        >>> objective.gamma, how.explain
+        >>> method, how = profile("irmv1", "debiased")
+        >>> method.gamma, how.debias
         (1.0, 2)
         >>> profile("irmv1", "paper").objective.gamma
         1000000.0
 
     """
     changes = changes or {}
-    own = {field: value for part in parts(name) for field, value in METHODS[method].profiles.get(part, {}).items()}
+    protocols = [PRESETS[part].protocol for part in parts(name)]
+    own = {k: v for protocol in protocols if protocol for k, v in METHODS[method].profiles.get(protocol, {}).items()}
     objective = METHODS.create(method, {**own, **changes.get("objective", {})})
-    return Profile(objective, recipe(name, objective.preferences, *preferences, changes=changes.get("recipe")))
+    asked = recipe(name, objective.preferences, *preferences, changes=changes.get("recipe"))
+    how = objective.adapted(asked)
+    if how != asked and {"debias", "explain"} & changes.get("recipe", {}).keys():
+        raise BadValue(f"{objective.title} cannot be trained with debias={asked.debias}; ERM with debiasing is env-poe")
+    return Profile(objective, how)
 
 
 def adjusted(method: type[Method]) -> dict[str, dict[str, Any]]:
-    """What differs from a method's defaults and a recipe's where both meet, by the recipe's name."""
-    names = dict.fromkeys((*method.profiles, *method.preferences))
-    return {name: {**method.profiles.get(name, {}), **method.preferences.get(name, {})} for name in names}
+    """What differs from a method's defaults and a recipe's where both meet, by the recipe's protocol."""
+    protocols = dict.fromkeys((*method.profiles, *method.preferences))
+    return {each: {**method.profiles.get(each, {}), **method.preferences.get(each, {})} for each in protocols}

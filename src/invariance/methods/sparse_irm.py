@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative, Positive, Share
-from invariance.methods.base import Divisor, Estimator, PenalisedMethod, Player, product
+from invariance.methods.base import Divisor, Estimator, PenalisedMethod, Player, squared_norm
 from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
@@ -128,7 +128,7 @@ class SparseIRM(PenalisedMethod):
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         if self.penalty_of == "rex":
             return batch.risks(f).var(correction=0)
-        return self.reduce(product(self.estimator, batch, scale_gradient, z, f))
+        return self.reduce(squared_norm(self.estimator, batch, scale_gradient, z, f))
 
     def after(self, model: Model, clock: Clock) -> None:
         scores = [s for part in _masked(model) for s in part.scores]

@@ -1,28 +1,39 @@
 """Recipes with a name. Each is a change to the full-batch recipe, and changes combine: ``small-batch+sam``."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
 from invariance.core.errors import BadValue, UnknownName
 from invariance.recipes.recipe import Recipe
 
-Preferences = Mapping[str, Mapping[str, Any]]
+Protocol = Literal["full-batch", "small-batch", "short", "debiased"]
+"""Ways of training for which methods and data sets have values of their own."""
+Preferences = Mapping[Protocol, Mapping[str, Any]]
+"""Fields of a recipe that a method or a data set changes, by protocol."""
 
 
 class Preset(NamedTuple):
-    """What a named recipe changes, and why."""
+    """What a recipe changes in the full-batch one, and why.
+
+    ``protocol`` says which values of methods and data sets go with it, if any: those follow this field, never the name
+    that a preset is listed under.
+    """
 
     about: str
     changes: Mapping[str, Any]
+    protocol: Protocol | None = None
 
+
+SHORT = {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"}
 
 PRESETS: dict[str, Preset] = {
-    "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}),
+    "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}, "full-batch"),
     "small-batch": Preset(
         "batches of 1024 for 200 epochs, the ICLR 2023 paper's proposal; also called paper",
         {"batch_size": 1024, "epochs": 200, "lr": 1e-3, "warmup": 0.25},
+        "small-batch",
     ),
     "lsgd": Preset(
         "large-batch SGD rules: ten times the rate, ramped up (Goyal et al. 2017)",
@@ -32,8 +43,19 @@ PRESETS: dict[str, Preset] = {
         "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
     ),
     "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
-    "default": Preset(
-        "ours: first what tells environments apart, then the rest, with inputs partly hidden and a falling rate",
+    "default": Preset("what to start with, at present the same as short", SHORT, "short"),
+    "short": Preset(
+        "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
+        SHORT,
+        "short",
+    ),
+    "short-full": Preset(
+        "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",
+        {"epochs": 100, "lr_scale": 4.0, "schedule": "decay"},
+    ),
+    "debiased": Preset(
+        "environment-specific cues are first removed by the logit offset of Env-PoE, then the method is trained with a "
+        "light penalty, input dropout and a falling rate",
         {
             "batch_size": 1024,
             "epochs": 10,
@@ -41,23 +63,16 @@ PRESETS: dict[str, Preset] = {
             "l2_scale": 0.1,
             "warmup": 0.0,
             "schedule": "decay",
-            "explain": 2,
+            "debias": 2,
             "dropout": 0.2,
         },
-    ),
-    "short": Preset(
-        "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
-        {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"},
-    ),
-    "short-full": Preset(
-        "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",
-        {"epochs": 100, "lr_scale": 4.0, "schedule": "decay"},
+        "debiased",
     ),
 }
-
-
 ALIASES = {"paper": "small-batch"}
 """Other names: the paper's profile is its proposal, with methods as it has them."""
+EARLIER_FIELDS = {"explain": "debias"}
+"""Fields as stored runs call them."""
 
 
 def parts(name: str) -> list[str]:
@@ -72,15 +87,17 @@ def parts(name: str) -> list[str]:
 def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe called ``name``, or several joined by ``+``, later ones winning.
 
-    ``preferences`` are what a method or a data set changes in a recipe of that name, later ones winning;
-    ``changes`` win over all.
+    ``preferences`` are what a method or a data set changes under a recipe's protocol, later ones winning; ``changes``
+    win over all.
     """
     fields: dict[str, Any] = {}
     for part in dict.fromkeys(["full-batch", *parts(name)]):
-        fields |= PRESETS[part].changes
+        preset = PRESETS[part]
+        fields |= preset.changes
         for prefers in preferences:
-            fields |= prefers.get(part, {})
-    for field, value in (changes or {}).items():
+            fields |= prefers.get(preset.protocol, {}) if preset.protocol else {}
+    for given, value in (changes or {}).items():
+        field = EARLIER_FIELDS.get(given, given)
         fields[field] = _merged(fields.get(field), value)
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
         raise UnknownName.of("field of a recipe", min(unknown), Recipe.__dataclass_fields__)

@@ -26,9 +26,9 @@ class Recipe:
     rate is ``lr`` · ``lr_scale`` · ``schedule``, l2 the method's times ``l2_scale``. ``warmup`` is the share of the
     updates before the penalty sets in, ``reset`` starts a fresh optimiser there. ``average`` is the share of the run,
     at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update does not
-    see, ``augment`` mirrors and shifts images anew in every update. ``explain`` is the number of epochs, before all
-    others, in which an environment classifier learns what tells environments apart, to be explained away
-    (`training/debiasing.py`); 0 is without.
+    see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of
+    epochs, before all others, in which an environment classifier is trained, whose logit offset removes
+    environment-specific cues (`training/debiasing.py`); 0 is without.
     """
 
     batch_size: PositiveInt | None = None
@@ -41,7 +41,7 @@ class Recipe:
     gradient: Annotated[AnyGradient, BeforeValidator(_named)] = Field(default_factory=Plain)
     step: Annotated[AnyOptimiser, BeforeValidator(_named)] = Field(default_factory=Adam)
     reset: bool = False
-    explain: NonNegativeInt = 0
+    debias: NonNegativeInt = 0
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     average: Share = 0.0
     augment: Augment | None = None

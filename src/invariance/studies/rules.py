@@ -9,7 +9,7 @@ from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
 from invariance.training.selection import RULES, label
 
 DATA = ("Colored-MNIST", "Colored-FMNIST")
-PROFILES = {"default": "default", "penalty alone": "short"}
+PROFILES = {"debiased": "debiased", "penalty alone": "short"}
 COLUMNS = (*PROFILES, PAPER)
 SHOWN = ("average", "worst", "gap")
 

@@ -1,18 +1,20 @@
-r"""Environment-specific cues are removed by a logit offset (a product of experts).
+r"""Debiasing: environment-specific cues are removed by a logit offset (a product of experts).
 
-A representation is invariant where the environment says no more about the label: e ⊥ y | φ(x). So an *environment
-classifier*, asked which environment a sample comes from given its input and its label, learns what is not invariant and
-nothing else: the colour of a digit, never its shape, though shape predicts the label too. It names for every input the
-label that the changing part stands for. What such an answer is worth in environment e is
+A representation is invariant where the environment adds nothing about the label: e ⊥ y | φ(x). So an *environment
+classifier* P(e | x, y), asked which environment a sample comes from given its input and its label, learns what is not
+invariant and nothing else: the colour of a digit, never its shape, though shape predicts the label too. For every input
+it gives a *spurious label* s(x), the label that the environment-specific cue suggests, and with it a biased expert
 
-    o = log-odds of the answer being right in e,
+    P_e(y | s),   o = its logits in environment e.
 
-and training on loss(f + o, y) leaves to f the rest. If the changing part and the rest are independent given the label,
-their log-odds add, and the best f is that of the rest alone, in every environment the same.
+The model is trained on loss(f + o, y), the log-likelihood of the product of both experts, so f learns what the biased
+expert does not know (Hinton 2002; Clark et al. 2019). If cue and rest are independent given the label, their log-odds
+add, and the best f is that of the rest alone, the same in every environment. At test time f is used without o.
 """
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import ClassVar, final
 
 import torch
@@ -29,14 +31,16 @@ from invariance.evaluation.homogeneity import homogeneity_p_value
 from invariance.evaluation.scores import outputs
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model, linear
+from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.training.loop import Training, arranged
 
 LEVEL = 0.01
 """How improbable equal error rates must be, on samples not trained on, before an offset is used."""
 FOLD = 5
 """One row in so many is not trained on."""
 PROBE_ROWS = 4096
-"""How many rows are looked at together."""
+"""How many rows go through the classifier together."""
 PRIOR = 10.0
 """How many rows of all environments an environment's own error rate is mixed with."""
 
@@ -67,6 +71,22 @@ def log_posterior(f: Tensor, environments: int) -> Tensor:
     return f.unflatten(1, (-1, environments)).log_softmax(-1)
 
 
+def stage(
+    model: Model, environments: Sequence[Environment], recipe: Recipe, family: Family, seed: int
+) -> Training | None:
+    """The training of an environment classifier by this recipe; None where there is nothing to debias.
+
+    That is where the recipe says so, where targets are no labels, and where there is one environment alone.
+    """
+    if not recipe.debias or not family.labels or len(environments) < 2:
+        return None
+    environments = arranged(environments, recipe, seed)
+    classifier = environment_classifier(model, environments, family, seed)
+    how = replace(recipe, epochs=recipe.debias, debias=0, warmup=0.0, average=0.0)
+    parts = [training_part(e) for e in environments]
+    return Training(classifier, EnvironmentClassification(), parts, how, family, seed)
+
+
 def environment_classifier(model: Model, environments: Sequence[Environment], family: Family, seed: int) -> Model:
     """A model like this one, fresh as it is, with an output for every label and environment."""
     fresh = deepcopy(model)
@@ -82,37 +102,37 @@ def training_part(environment: Environment) -> Environment:
     return Environment(environment.name, environment.x[rows], environment.y[rows])
 
 
-def offsets(model: Model, data: Batch) -> Tensor | None:
-    """o of every row, [n, K], from an environment classifier; None where it cannot tell them apart."""
-    named = answers(model, data)
-    wrong = (named != data.y).double()
+def logit_offset(classifier: Model, data: Batch) -> Tensor | None:
+    """o of every row, [n, K]; None where the spurious label is as often wrong in every environment."""
+    spurious = spurious_label(classifier, data)
+    wrong = (spurious != data.y).double()
     if homogeneity_p_value(*_not_trained_on(wrong, data)) >= LEVEL:
         return None
     counts = torch.tensor(data.counts, dtype=wrong.dtype)
     rates = (data.mean(wrong) * counts + wrong.mean() * PRIOR) / (counts + PRIOR)
-    return evidence(named, 1 - rates[data.environment], data.family).to(torch.get_default_dtype())
+    return expert_logits(spurious, 1 - rates[data.environment], data.family).to(torch.get_default_dtype())
 
 
-def answers(model: Model, data: Batch) -> Tensor:
-    """The label that the changing part of each input stands for, [n].
+def spurious_label(classifier: Model, data: Batch) -> Tensor:
+    """The label that the environment-specific cue of each input suggests, [n].
 
     Of all labels it alone makes the environments as likely as it does, so it has the highest or the lowest score on
     the contrast between environments that varies most; which of the two, the targets say.
     """
     some = torch.linspace(0, len(data.y) - 1, min(len(data.y), PROBE_ROWS)).long()
-    posterior = log_posterior(outputs(model, data.x[some]), data.environments)
+    posterior = log_posterior(outputs(classifier, data.x[some]), data.environments)
     contrast = torch.linalg.eigh(posterior.flatten(0, 1).T.cov()).eigenvectors[:, -1]
     ends = []
     for x in data.x.split(PROBE_ROWS):
-        score = log_posterior(outputs(model, x), data.environments) @ contrast  # [rows, labels]
+        score = log_posterior(outputs(classifier, x), data.environments) @ contrast  # [rows, labels]
         ends.append(torch.stack([score.argmax(1), score.argmin(1)]))
-    return max(torch.cat(ends, dim=1), key=lambda named: int((named == data.y).sum()))
+    return max(torch.cat(ends, dim=1), key=lambda spurious: int((spurious == data.y).sum()))
 
 
-def evidence(named: Tensor, right: Tensor, family: Family) -> Tensor:
-    """Outputs of a model that knows answers ``named`` [n] and how often they are ``right`` [n] alone, [n, K]."""
-    odds = (right * (family.labels - 1) / (1 - right)).log().unsqueeze(1)
-    return (2 * named.unsqueeze(1) - 1) * odds if family.outputs == 1 else one_hot(named, family.labels) * odds
+def expert_logits(spurious: Tensor, accuracy: Tensor, family: Family) -> Tensor:
+    """Logits of an expert that knows the spurious label [n] and its accuracy [n] alone, [n, K]."""
+    odds = (accuracy * (family.labels - 1) / (1 - accuracy)).log().unsqueeze(1)
+    return (2 * spurious.unsqueeze(1) - 1) * odds if family.outputs == 1 else one_hot(spurious, family.labels) * odds
 
 
 def _not_trained_on(values: Tensor, data: Batch) -> tuple[Tensor, Batch]:

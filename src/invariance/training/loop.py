@@ -1,9 +1,9 @@
-"""The only training loop: a generator of snapshots, with everything else hung on its outside."""
+"""The training loop: one update after another."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -22,71 +22,18 @@ from invariance.models.base import Model
 from invariance.models.batch_norm import followed_once, recalibrate
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.debiasing import EnvironmentClassification, environment_classifier, offsets, training_part
 from invariance.training.sampler import BatchSampler
 
 StateDict = dict[str, Tensor]
-
-
 CALIBRATION = 8
 """Batches from which averaged weights get their running statistics."""
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A moment of a run: ``step`` updates are done of ``steps``; ``model`` is what would be used now."""
-
-    step: int
-    steps: int
-    loss: float
-    model: Model
-    training: "Training" = field(repr=False)
-
-    def state(self) -> StateDict:
-        """Everything needed to go on from here, bit by bit, as named tensors."""
-        return self.training.state()
-
-
-def train(
-    model: Model,
-    objective: Method,
-    environments: Sequence[Environment],
-    recipe: Recipe,
-    *,
-    family: Family,
-    seed: int = 0,
-    snapshots: int = 10,
-    state: Mapping[str, Tensor] | None = None,
-) -> Iterator[Snapshot]:
-    """Train ``model`` and yield ``snapshots`` evenly spaced moments, the last one always.
-
-    ``model`` is changed in place, so a snapshot holds until the next one is asked for. ``state`` resumes a run of
-    the same arguments where it stood.
-    """
-    if len(environments) < objective.needs_environments:
-        raise BadValue(
-            f"{objective.title} got {len(environments)} training environment and needs at least "
-            f"{objective.needs_environments}: with one there is nothing to be invariant across"
-        )
-    if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
-        raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
-    training = Training(model, objective, environments, recipe, family, seed)
-    if state is not None:
-        training.load(state)
-    every = math.ceil(training.steps / max(1, snapshots))
-    if training.finished:
-        yield training.snapshot()
-    while not training.finished:
-        training.advance()
-        if training.finished or training.step % every == 0:
-            yield training.snapshot()
-
-
 @contextmanager
-def tiny_is_zero() -> Iterator[None]:
-    """Numbers below 10⁻³⁸ are zero meanwhile.
+def flushed_denormals() -> Iterator[None]:
+    """Denormal numbers, below 10⁻³⁸, are zero meanwhile.
 
-    Squares of a loss over γ = 10⁶, in Adam's memory, get there, and a step then costs eighteen times as much.
+    Adam's second moments of a loss that is divided by γ = 10⁶ get there, and a step then costs eighteen times as much.
     """
     before = not torch.full((), 1e-38).div(100).is_nonzero()
     torch.set_flush_denormal(True)
@@ -96,10 +43,20 @@ def tiny_is_zero() -> Iterator[None]:
         torch.set_flush_denormal(before)
 
 
-class Training:
-    """The state of a run and its one step; use it through :func:`train`.
+def arranged(environments: Sequence[Environment], recipe: Recipe, seed: int) -> list[Environment]:
+    """Environments in the order of their names, so that the order they are given in does not matter.
 
-    Environments are taken in the order of their names, so that the order they are given in does not matter.
+    The rows of a full batch are shuffled, so that the two halves of an environment are alike.
+    """
+    by_name = sorted(environments, key=lambda e: e.name)
+    return by_name if recipe.batch_size else [_shuffled(e, seed) for e in by_name]
+
+
+class Training:
+    """The state of a run and its one update; use it through :func:`~invariance.training.train.train`.
+
+    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, K] is added to the outputs of
+    every row in the loss.
     """
 
     def __init__(
@@ -110,39 +67,24 @@ class Training:
         recipe: Recipe,
         family: Family,
         seed: int,
+        first: int = 0,
     ) -> None:
-        environments = sorted(environments, key=lambda e: e.name)
-        if recipe.batch_size is None:
-            environments = [_shuffled(e, seed) for e in environments]
-        self.objective, self.recipe, self.seed = objective, recipe, seed
+        environments = arranged(environments, recipe, seed)
+        self.objective, self.recipe, self.seed, self.first = objective, recipe, seed, first
         self.data = Batch.of(environments, family)
         rows = len(self.data.y)
         names = [e.name for e in environments]
         self.order = BatchSampler(names, self.data.counts, recipe.batch_size or rows, seed)
         per_epoch = math.ceil(rows / min(rows, recipe.batch_size or rows))
-        self.begin: int = 0
-        if recipe.explain and family.labels and len(environments) > 1:
-            parts = [training_part(e) for e in environments]
-            how = replace(recipe, epochs=recipe.explain, explain=0, warmup=0.0, average=0.0)
-            self.environment_classifier = Training(
-                environment_classifier(model, environments, family, seed),
-                EnvironmentClassification(),
-                parts,
-                how,
-                family,
-                seed,
-            )
-            self.begin = self.environment_classifier.steps
         steps = recipe.epochs * per_epoch
-        self.steps: int = self.begin + steps
-        self.switch = self.begin + round(recipe.warmup * steps)
+        self.steps, self.switch = first + steps, first + round(recipe.warmup * steps)
         self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
         self.players = {player.name: player for player in objective.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
             raise BadValue(f"{objective.title} has a part of the model without parameters to train")
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
-        self.step, self.loss, self.stopped = 0, math.nan, False
+        self.step, self.loss, self.stopped = first, math.nan, False
 
     def _fresh_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         build = self.recipe.step.build
@@ -153,13 +95,10 @@ class Training:
         """Whether there is nothing left to do."""
         return self.stopped or self.step >= self.steps
 
-    @tiny_is_zero()
+    @flushed_denormals()
     def advance(self) -> None:
         """One update."""
-        clock = Clock(self.step - self.begin, self.steps - self.begin, self.switch - self.begin)
-        if self.step < self.begin:
-            self._explain()
-            return
+        clock = Clock(self.step - self.first, self.steps - self.first, self.switch - self.first)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
         with torch.random.fork_rng(devices=[]), followed_once(self.model) as once:
@@ -177,14 +116,6 @@ class Training:
         if self.step > self.steps - round(self.recipe.average * self.steps):
             self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
             self.averaged.update_parameters(self.model)
-
-    def _explain(self) -> None:
-        """One update of the environment classifier; after the last, its offsets enter the data."""
-        self.environment_classifier.advance()
-        self.loss = self.environment_classifier.loss
-        self.step += 1
-        if self.step == self.begin:
-            self.data = replace(self.data, offset=offsets(self.environment_classifier.model, self.data))
 
     def _batch(self) -> Batch:
         batch = self._rows(self.step)
@@ -213,13 +144,18 @@ class Training:
             optimiser.step()
             optimiser.zero_grad()
 
-    def snapshot(self) -> Snapshot:
-        """The present moment."""
-        model = cast("Model", self.averaged.module if self.averaged else self.model)
-        if self.averaged:
-            first = max(0, self.step - (CALIBRATION if self.recipe.batch_size else 1))
-            recalibrate(model, (self._rows(t).x for t in range(first, self.step)))
-        return Snapshot(self.step, self.steps, self.loss, model, self)
+    def current(self) -> Model:
+        """The model as it would be used now: the averaged one, where weights are averaged already."""
+        if not self.averaged:
+            return self.model
+        model = cast("Model", self.averaged.module)
+        first = max(0, self.step - (CALIBRATION if self.recipe.batch_size else 1))
+        recalibrate(model, (self._rows(t).x for t in range(first, self.step)))
+        return model
+
+    def offset_by(self, offset: Tensor | None) -> None:
+        """Add ``offset`` [n, K] to the outputs of all rows from now on."""
+        self.data = replace(self.data, offset=offset)
 
     def state(self) -> StateDict:
         """Model, averaged model, optimiser, offsets and step as named tensors."""
@@ -229,8 +165,6 @@ class Training:
         for name, optimiser in self.optimisers.items():
             for i, slots in optimiser.state_dict()["state"].items():
                 named |= {f"optimiser.{name}.{i}.{slot}": v for slot, v in slots.items()}
-        if self.step < self.begin:
-            named |= {f"teller.{k}": v for k, v in self.environment_classifier.state().items()}
         if self.data.offset is not None:
             named["offset"] = self.data.offset
         named |= {"step": torch.tensor(self.step), "stopped": torch.tensor(self.stopped)}
@@ -240,16 +174,14 @@ class Training:
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what :meth:`state` gave."""
         self.step, self.stopped, self.loss = int(state["step"]), bool(state["stopped"]), float(state["loss"])
-        self.model.load_state_dict(_part(state, "model."))
-        self.data = replace(self.data, offset=state.get("offset"))
-        if told := _part(state, "teller."):
-            self.environment_classifier.load(told)
-        if averaged := _part(state, "averaged."):
+        self.model.load_state_dict(part(state, "model."))
+        self.offset_by(state.get("offset"))
+        if averaged := part(state, "averaged."):
             self.averaged = AveragedModel(self.model, use_buffers=False)
             self.averaged.load_state_dict(averaged)
         for name, optimiser in self.optimisers.items():
             slots: dict[int, dict[str, Tensor]] = {}
-            for key, value in _part(state, f"optimiser.{name}.").items():
+            for key, value in part(state, f"optimiser.{name}.").items():
                 index, slot = key.split(".", 1)
                 slots.setdefault(int(index), {})[slot] = value.clone()
             groups = optimiser.state_dict()["param_groups"]
@@ -257,11 +189,11 @@ class Training:
 
 
 def _shuffled(environment: Environment, seed: int) -> Environment:
-    """Rows in random order, so that the two halves of an environment are alike."""
     order = torch.randperm(len(environment), generator=generator(seed, "rows", environment.name))
     weight = None if environment.weight is None else environment.weight[order]
     return replace(environment, x=environment.x[order], y=environment.y[order], weight=weight)
 
 
-def _part(state: Mapping[str, Tensor], prefix: str) -> StateDict:
+def part(state: Mapping[str, Tensor], prefix: str) -> StateDict:
+    """The tensors under a prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -46,15 +46,15 @@ SCALES: dict[str, Scale] = {
         },
     ),
     "quick": Scale(
-        "few seeds and our short recipes, on larger images our default",
+        "few seeds and our short recipes, on larger images the debiased one",
         2,
         {"full-batch": "short-full", "small-batch": "short"},
         {},
     ),
     "ours": Scale(
-        "our default recipe in place of small batches, 100 updates in place of 500 full batches",
+        "the debiased recipe in place of small batches, 100 updates in place of 500 full batches",
         10,
-        {"full-batch": "short-full", "small-batch": "default"},
+        {"full-batch": "short-full", "small-batch": "debiased"},
         {},
     ),
     "full": Scale("the paper's protocol", 10, {}, {}),

@@ -1,0 +1,103 @@
+"""Training from the first update to the last: a generator of snapshots, with everything else hung on its outside.
+
+Where the recipe asks for debiasing, an environment classifier is trained first (`training/debiasing.py`); the offset it
+gives is added to the outputs in the training that follows.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from invariance.core.environment import Environment
+from invariance.core.errors import BadValue
+from invariance.core.families import Family
+from invariance.methods.base import Method
+from invariance.models.base import Model
+from invariance.recipes.recipe import Recipe
+from invariance.training.debiasing import logit_offset, stage
+from invariance.training.loop import StateDict, Training, part
+
+DEBIASING = "debiasing."
+"""Prefix of the first stage's tensors in a saved state."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A run after ``step`` of ``steps`` updates: ``model`` is what would be used now, ``state()`` resumes from here."""
+
+    step: int
+    steps: int
+    loss: float
+    model: Model
+    finished: bool
+    state: Callable[[], StateDict] = field(repr=False)
+
+
+def train(
+    model: Model,
+    method: Method,
+    environments: Sequence[Environment],
+    recipe: Recipe,
+    *,
+    family: Family,
+    seed: int = 0,
+    snapshots: int = 10,
+    state: Mapping[str, Tensor] | None = None,
+) -> Iterator[Snapshot]:
+    """Train ``model`` and yield ``snapshots`` evenly spaced snapshots, the last one always.
+
+    ``model`` is changed in place, so a snapshot holds until the next one is asked for. ``state`` resumes a run of
+    the same arguments where it stood, bit for bit.
+    """
+    _check(model, method, environments, family)
+    recipe = method.adapted(recipe)
+    classifier = stage(model, environments, recipe, family, seed)
+    training = Training(model, method, environments, recipe, family, seed, first=classifier.steps if classifier else 0)
+    every = math.ceil(training.steps / max(1, snapshots))
+    if state is not None:
+        training.load(state)
+    if classifier and (debiasing := part(state or {}, DEBIASING)):
+        classifier.load(debiasing)
+    if classifier and (debiasing or state is None):
+        while not classifier.finished:
+            classifier.advance()
+            training.loss = classifier.loss
+            if classifier.step % every == 0:
+                yield _first(classifier, training)
+        training.offset_by(logit_offset(classifier.model, training.data))
+    if training.finished:
+        yield _snapshot(training)
+    while not training.finished:
+        training.advance()
+        if training.finished or training.step % every == 0:
+            yield _snapshot(training)
+
+
+def _check(model: Model, method: Method, environments: Sequence[Environment], family: Family) -> None:
+    if len(environments) < method.needs_environments:
+        raise BadValue(
+            f"{method.title} got {len(environments)} training environment and needs at least "
+            f"{method.needs_environments}: with one there is nothing to be invariant across"
+        )
+    if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
+        raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
+
+
+def _first(classifier: Training, training: Training) -> Snapshot:
+    """While the environment classifier learns, the model is as it was."""
+    return Snapshot(
+        classifier.step,
+        training.steps,
+        training.loss,
+        training.current(),
+        False,
+        lambda: training.state() | {f"{DEBIASING}{name}": tensor for name, tensor in classifier.state().items()},
+    )
+
+
+def _snapshot(training: Training) -> Snapshot:
+    model = training.current()
+    return Snapshot(training.step, training.steps, training.loss, model, training.finished, training.state)
