@@ -79,7 +79,7 @@ def loop(name: str, data: Sequence[Environment]) -> straightforward.Loop:
 def gradients(training: Training, batch: Batch) -> list[Tensor]:
     """The gradient of a run's one move, l2 included, by every parameter that moves."""
     noise = generator(0, "check")
-    move = next(training.objective.moves(training.model, batch, clock_of(training), noise))
+    move = next(training.method.moves(training.model, batch, clock_of(training), noise))
     moving = [p for player in training.players.values() for p in player.parameters]
     found = torch.autograd.grad(move.loss(), moving)
     return [g + 2 * move.l2 * p.detach() for g, p in zip(found, moving, strict=True)]

@@ -352,7 +352,7 @@ def test_seeds_and_held_out_environments_share_a_trial():
 def test_settings_are_read_as_json_or_else_as_text():
     assert parse_changes(
         [
-            "objective.gamma=1e4",
+            "method.gamma=1e4",
             "recipe.batch_size=null",
             "recipe.reset=true",
             "data.betas=[0.1, 0.2]",
@@ -392,7 +392,7 @@ def test_a_kind_may_be_named_before_its_fields():
 def test_a_setting_that_cannot_be_read_says_how_to_write_one(setting):
     with pytest.raises(BadValue) as caught:
         parse_changes([setting])
-    assert one_line(caught) == (f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example objective.gamma=1e4")
+    assert one_line(caught) == (f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example method.gamma=1e4")
 
 
 def test_a_setting_of_an_unknown_section_says_what_was_meant():

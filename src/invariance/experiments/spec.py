@@ -47,6 +47,7 @@ class Evaluation:
 class Spec:
     """A run, before it is run.
 
+    ``objective`` is the method with its hyper-parameters, called so in stored runs; ``method`` is its name.
     ``hold_out`` names a training environment to select on instead of training on it. ``start`` is a hash of the file
     whose weights the model starts from, if there is one; it stays with the run when the file changes or goes.
     """
@@ -168,13 +169,14 @@ def _evaluation(values: Mapping[str, Any]) -> Evaluation:
 
 
 def parse_changes(settings: list[str]) -> dict[str, dict[str, Any]]:
-    """``["objective.gamma=1e4", "recipe.gradient.radius=0.1"]`` as nested plain data."""
+    """``["method.gamma=1e4", "recipe.gradient.radius=0.1"]`` as nested plain data, the method under ``objective``."""
     changes: dict[str, dict[str, Any]] = {}
     for setting in settings:
         path, equals, text = setting.partition("=")
         section, *fields = path.strip().split(".")
+        section = "objective" if section == "method" else section
         if not equals or not fields:
-            raise BadValue(f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example objective.gamma=1e4")
+            raise BadValue(f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example method.gamma=1e4")
         if section not in SECTIONS:
             raise UnknownName.of("section of a run", section, SECTIONS)
         place = changes.setdefault(section, {})

@@ -23,7 +23,7 @@ EPS = 1e-8
 
 
 class Moments(NamedTuple):
-    """Adam's memory of one head an environment."""
+    """Adam's moments, for one head per environment."""
 
     steps: Tensor
     first: Tensor  # [E, P]

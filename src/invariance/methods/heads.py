@@ -45,7 +45,7 @@ def outputs_each(head: nn.Module, w: Tensor, z: Tensor, batch: Batch) -> Tensor:
 def gradients(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: Tensor | None = None) -> Tensor:
     """∇_w R^e, [E, P].
 
-    ``f`` are the outputs at ``w``, shared [P] or one an environment [E, P]; without ``w``, at the head's own.
+    ``f`` are the outputs at ``w``, shared [P] or one per environment [E, P]; without ``w``, at the head's own.
     """
     if isinstance(head, nn.Linear):
         return _flat(batch, head, batch.residual(f), z)

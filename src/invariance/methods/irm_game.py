@@ -1,4 +1,4 @@
-"""IRM-Game: one head an environment, a shared representation, and everybody plays in turn."""
+"""IRM-Game: one head per environment, a shared representation, and everybody plays in turn."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -20,7 +20,7 @@ from invariance.recipes.schedules import Clock
 
 
 class Ensemble(nn.Module):
-    """The mean of one head an environment; the mean of linear heads is computed as one."""
+    """The mean of one head per environment; the mean of linear heads is computed as one."""
 
     def __init__(self, heads: list[nn.Module]) -> None:
         super().__init__()

@@ -13,12 +13,12 @@ from invariance.recipes.recipe import Recipe
 class Profile(NamedTuple):
     """What belongs together, in the order that ``train`` takes it."""
 
-    objective: Method
+    method: Method
     recipe: Recipe
 
 
 def profile(
-    method: str,
+    method_name: str,
     name: str = "default",
     *preferences: Preferences,
     changes: Mapping[str, Mapping[str, Any]] | None = None,
@@ -32,19 +32,21 @@ def profile(
         >>> method, how = profile("irmv1", "debiased")
         >>> method.gamma, how.debias
         (1.0, 2)
-        >>> profile("irmv1", "paper").objective.gamma
+        >>> profile("irmv1", "paper").method.gamma
         1000000.0
 
     """
     changes = changes or {}
     protocols = [PRESETS[part].protocol for part in parts(name)]
-    own = {k: v for protocol in protocols if protocol for k, v in METHODS[method].profiles.get(protocol, {}).items()}
-    objective = METHODS.create(method, {**own, **changes.get("objective", {})})
-    asked = recipe(name, objective.preferences, *preferences, changes=changes.get("recipe"))
-    how = objective.adapted(asked)
+    own = {
+        k: v for protocol in protocols if protocol for k, v in METHODS[method_name].profiles.get(protocol, {}).items()
+    }
+    method = METHODS.create(method_name, {**own, **changes.get("objective", {})})
+    asked = recipe(name, method.preferences, *preferences, changes=changes.get("recipe"))
+    how = method.adapted(asked)
     if how != asked and {"debias", "explain"} & changes.get("recipe", {}).keys():
-        raise BadValue(f"{objective.title} cannot be trained with debias={asked.debias}; ERM with debiasing is env-poe")
-    return Profile(objective, how)
+        raise BadValue(f"{method.title} cannot be trained with debias={asked.debias}; ERM with debiasing is env-poe")
+    return Profile(method, how)
 
 
 def adjusted(method: type[Method]) -> dict[str, dict[str, Any]]:

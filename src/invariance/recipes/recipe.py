@@ -1,4 +1,4 @@
-"""How an objective is minimised, whatever it is: batches, rate, gradient, step."""
+"""How a method is trained, whatever it is: batches, learning rate, gradient, optimiser."""
 
 from typing import Annotated, final
 

@@ -62,7 +62,7 @@ class Training:
     def __init__(
         self,
         model: Model,
-        objective: Method,
+        method: Method,
         environments: Sequence[Environment],
         recipe: Recipe,
         family: Family,
@@ -70,18 +70,18 @@ class Training:
         first: int = 0,
     ) -> None:
         environments = arranged(environments, recipe, seed)
-        self.objective, self.recipe, self.seed, self.first = objective, recipe, seed, first
+        self.method, self.recipe, self.seed, self.first = method, recipe, seed, first
         self.data = Batch.of(environments, family)
         rows = len(self.data.y)
         names = [e.name for e in environments]
-        self.order = BatchSampler(names, self.data.counts, recipe.batch_size or rows, seed)
+        self.sampler = BatchSampler(names, self.data.counts, recipe.batch_size or rows, seed)
         per_epoch = math.ceil(rows / min(rows, recipe.batch_size or rows))
         steps = recipe.epochs * per_epoch
         self.steps, self.switch = first + steps, first + round(recipe.warmup * steps)
-        self.model = objective.prepare(model, len(environments), generator(seed, "objective")).train()
-        self.players = {player.name: player for player in objective.players(self.model)}
+        self.model = method.prepare(model, len(environments), generator(seed, "objective")).train()
+        self.players = {player.name: player for player in method.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
-            raise BadValue(f"{objective.title} has a part of the model without parameters to train")
+            raise BadValue(f"{method.title} has a part of the model without parameters to train")
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.step, self.loss, self.stopped = first, math.nan, False
@@ -107,9 +107,9 @@ class Training:
             torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())
             self.model.train()
             batch = self._batch()
-            for move in self.objective.moves(self.model, batch, clock, noise):
-                self._make(replace(move, loss=once(move.loss)), clock)
-            self.stopped = self.objective.done(self.model, batch, clock)
+            for move in self.method.moves(self.model, batch, clock, noise):
+                self._apply(replace(move, loss=once(move.loss)), clock)
+            self.stopped = self.method.done(self.model, batch, clock)
         self.step += 1
         if self.finished and not all(p.isfinite().all() for p in self.model.parameters()):
             raise Diverged(f"weights are not finite after {self.step} updates; lower the learning rate or γ")
@@ -127,9 +127,9 @@ class Training:
 
     def _rows(self, t: int) -> Batch:
         whole = self.recipe.batch_size is None
-        return self.data if whole else self.data.take(self.order.rows(t), self.order.counts)
+        return self.data if whole else self.data.take(self.sampler.rows(t), self.sampler.counts)
 
-    def _make(self, move: Move, clock: Clock) -> None:
+    def _apply(self, move: Move, clock: Clock) -> None:
         names = move.players or tuple(self.players)
         moving = [p for name in names for p in self.players[name].parameters if p.requires_grad]
         self.loss = float(self.recipe.gradient(move.loss, moving))
