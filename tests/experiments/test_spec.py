@@ -395,8 +395,12 @@ def test_a_setting_that_cannot_be_read_says_how_to_write_one(setting):
     assert one_line(caught) == (f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example method.gamma=1e4")
 
 
+def test_a_method_is_the_objective_of_a_run():
+    assert parse_changes(["method.gamma=3"]) == parse_changes(["objective.gamma=3"]) == {"objective": {"gamma": 3}}
+
+
 def test_a_setting_of_an_unknown_section_says_what_was_meant():
-    with pytest.raises(UnknownName, match=r"no section of a run is called 'method'"):
-        parse_changes(["method.gamma=3"])
+    with pytest.raises(UnknownName, match=r"no section of a run is called 'penalty'"):
+        parse_changes(["penalty.gamma=3"])
     with pytest.raises(UnknownName, match=r"Did you mean 'objective'\?"):
         parse_changes(["objectiv.gamma=3"])
