@@ -59,7 +59,7 @@ class BLOCIRM(AnnealedMethod):
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     differs: ClassVar[tuple[str, ...]] = (
         "Environments are averaged, not added (reduction='sum' adds them).",
-        "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser a head "
+        "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser per head "
         "(inner_optimiser='adam').",
     )
     preferences: ClassVar[Preferences] = {

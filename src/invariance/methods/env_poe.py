@@ -23,7 +23,7 @@ from invariance.recipes.schedules import Clock
 class EnvPoE(Method):
     r"""min  mean_e E_e[ loss(f + o_e(s), y) ],   o_e(s) = logits of P_e(y | s),   s from a classifier P(e | x, y)
 
-    First an environment classifier is trained; from its posterior follows, for every input, the label s that
+    First an environment classifier is trained. Its posterior gives a spurious label s for every input, the label that
     environment-specific cues suggest. The logits of a biased expert that knows s alone are added to those of the model
     while it is trained (a product of experts), so the model learns the rest. Predictions use f alone. There is no
     penalty; where the spurious label is wrong equally often in all environments, there is no offset, and this is ERM.

@@ -18,7 +18,7 @@ from invariance.recipes.schedules import Clock
 @final
 @dataclass(frozen=True, config=STRICT)
 class ERM(Method):
-    """min  mean_e R^e(w∘θ): what everybody does first, and what leans on whatever predicts."""
+    """min  mean_e R^e(w∘θ): the baseline, which uses whatever predicts the label, spurious or not."""
 
     title: ClassVar[str] = "ERM"
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ)"

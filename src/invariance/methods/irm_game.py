@@ -41,7 +41,7 @@ class Ensemble(nn.Module):
 class IRMGame(Method):
     r"""w_e ∈ argmin R^e(mean_j w_j∘θ) for every e,   θ ∈ argmin mean_e R^e(mean_j w_j∘θ)
 
-    The V-game: one round a batch, θ first and then every head, the last one first, each going down on its own risk
+    The V-game: one round per batch, θ first and then every head, the last one first, each going down on its own risk
     alone. θ moves at ``feature_rate`` times the heads' learning rate.
 
     After its own move a head leaves the ensemble where its environment wants it, so the ensemble stays between what the
@@ -53,7 +53,7 @@ class IRMGame(Method):
     formula: ClassVar[str] = "w_e ∈ argmin R^e(mean_j w_j∘θ) ∀e,  θ ∈ argmin mean_e R^e(mean_j w_j∘θ)"
     citation: ClassVar[str] = "Ahuja et al., Invariant risk minimization games, ICML 2020"
     differs: ClassVar[tuple[str, ...]] = (
-        "Every player moves once a batch; the authors' code moves one player a batch.",
+        "Every player moves once per batch; the authors' code moves one player per batch.",
         "The ensemble is the mean of the heads for any number of them; the authors' code has a fixed ½.",
         "Heads are the last linear layer, without dropout.",
     )

@@ -1,4 +1,4 @@
-"""A method as a recipe wants it, and the recipe as the method does."""
+"""A method with the fields that go with a recipe, and the recipe with the fields that go with the method."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ def profile(
     *preferences: Preferences,
     changes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Profile:
-    """A method by the recipe called ``name``: ours, ``"paper"``, or several joined by ``+``.
+    """A method by the recipe called ``name``, such as ``"default"`` or ``"paper"``, or several joined by ``+``.
 
     ``preferences`` are what a data set changes in recipes, ``changes`` are fields of the ``objective`` and of the
     ``recipe``, and win.

@@ -26,9 +26,9 @@ class Recipe:
     rate is ``lr`` · ``lr_scale`` · ``schedule``, l2 the method's times ``l2_scale``. ``warmup`` is the share of the
     updates before the penalty sets in, ``reset`` starts a fresh optimiser there. ``average`` is the share of the run,
     at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update does not
-    see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of
-    epochs, before all others, in which an environment classifier is trained, whose logit offset removes
-    environment-specific cues (`training/debiasing.py`); 0 is without.
+    see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of epochs, before all
+    others, in which an environment classifier is trained; its logit offset removes environment-specific cues
+    (`training/debiasing.py`). 0 is without debiasing.
     """
 
     batch_size: PositiveInt | None = None
