@@ -38,7 +38,7 @@ class EnvPoE(Method):
         "Neural Computation 2002; for debiasing: Clark et al., Don't take the easy way out, EMNLP 2019"
     )
     differs: ClassVar[tuple[str, ...]] = (
-        "In Clark et al. the biased expert is a model of a cue that is known; here an environment classifier finds the cue.",
+        "In Clark et al. the biased expert models a cue that is known; here an environment classifier finds the cue.",
     )
     preferences: ClassVar[Preferences] = {
         "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 2},
