@@ -59,15 +59,8 @@ def train(
     every = math.ceil(training.steps / max(1, snapshots))
     if state is not None:
         training.load(state)
-    if classifier and (debiasing := part(state or {}, DEBIASING)):
-        classifier.load(debiasing)
-    if classifier and (debiasing or state is None):
-        while not classifier.finished:
-            classifier.advance()
-            training.loss = classifier.loss
-            if classifier.step % every == 0:
-                yield _first(classifier, training)
-        training.offset_by(logit_offset(classifier.model, training.data))
+    if classifier:
+        yield from _debias(classifier, training, every, state)
     if training.finished:
         yield _snapshot(training)
     while not training.finished:
@@ -84,6 +77,23 @@ def _check(model: Model, method: Method, environments: Sequence[Environment], fa
         )
     if isinstance(model.head, torch.nn.Linear) and model.head.out_features != family.outputs:
         raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
+
+
+def _debias(
+    classifier: Training, training: Training, every: int, state: Mapping[str, Tensor] | None
+) -> Iterator[Snapshot]:
+    """Train the environment classifier, then offset the training that follows; nothing where this is done already."""
+    earlier = part(state or {}, DEBIASING)
+    if state is not None and not earlier:
+        return
+    if earlier:
+        classifier.load(earlier)
+    while not classifier.finished:
+        classifier.advance()
+        training.loss = classifier.loss
+        if classifier.step % every == 0:
+            yield _first(classifier, training)
+    training.offset_by(logit_offset(classifier.model, training.data))
 
 
 def _first(classifier: Training, training: Training) -> Snapshot:
