@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from invariance.core.environment import Benchmark
 from invariance.core.errors import BadValue
+from invariance.evaluation.diagnostics import diagnostics
 from invariance.evaluation.landscape import landscape
 from invariance.evaluation.scores import Scores
-from invariance.experiments.run import TICKS, Moment, ResumeState, Run, digest, execute
+from invariance.experiments.run import TICKS, Moment, ResumeState, Run, digest, execute, measure
 from invariance.experiments.spec import Spec
 from invariance.methods import METHODS
 from invariance.recipes.recipe import Recipe
@@ -252,3 +254,16 @@ def test_numbers_that_are_not_finite_survive_json(number):
     again = Run.from_json(json.loads(json.dumps(run.to_json())))
     assert repr(again) == repr(run)
     assert type(again.history[0].vitals.penalty) is float
+
+
+def test_what_is_measured_on_training_samples_keeps_their_weights():
+    spec = small("irmv1")
+    made = execute(spec).benchmark
+    weighted = tuple(replace(e, weight=torch.linspace(0.1, 5, len(e))) for e in made.train)
+    benchmark = Benchmark(made.family, weighted, mechanism=made.mechanism)
+    model = spec.model.build(benchmark.input_shape, 1, 0)
+    *_, last = train(model, spec.objective, weighted, spec.recipe, family=made.family, snapshots=1)
+    checkpoint = measure(last, benchmark, spec)
+    assert checkpoint.vitals == diagnostics(last.model, spec.objective, weighted, made.family)
+    assert checkpoint.vitals != diagnostics(last.model, spec.objective, made.train, made.family)
+    assert checkpoint.train == checkpoint.validation

@@ -112,6 +112,36 @@ def test_one_row_in_five_is_kept_from_the_environment_classifier(rows):
     assert part.x.squeeze(1).tolist() == [i for i in range(rows) if i % FOLD]
 
 
+def weighted(weight: torch.Tensor | None, name: str, seed: int) -> Environment:
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(seed))
+    return Environment(name, x, (x[:, 0] > 0).float(), weight)
+
+
+def test_the_environment_classifier_trains_with_the_weights_of_its_rows():
+    made = [weighted(torch.arange(1.0, 21), "a", 0), weighted(torch.full((20,), 3.0), "b", 1)]
+    part = training_part(made[0])
+    assert part.weight is not None
+    assert part.weight.tolist() == [i + 1.0 for i in range(20) if i % FOLD]
+    training = stage(Model(nn.Linear(3, 3), nn.Linear(3, 1)), made, recipe(2), Bernoulli(), 0)
+    assert training is not None
+    assert training.data.weight is not None
+    assert training.data.weight.sum() == part.weight.sum() + 16 * 3
+
+
+def test_a_weight_of_two_is_two_rows_in_the_loss_of_the_environment_classifier():
+    twice = torch.arange(1, 21) % 2 + 1
+    model = Model(nn.Linear(3, 3), nn.Linear(3, 4))
+    losses = []
+    for made in (
+        [weighted(twice.float(), "a", 0), weighted(twice.float(), "b", 1)],
+        [weighted(None, name, seed).take(torch.arange(20).repeat_interleave(twice)) for seed, name in enumerate("ab")],
+    ):
+        data = Batch.of(made, Bernoulli())
+        (move,) = EnvironmentClassification().moves(model, data, Clock(0, 1, 0), torch.Generator())
+        losses.append(move.loss().item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
 def recipe(debias: int) -> Recipe:
     return Recipe(batch_size=500, epochs=6, lr=1e-2, warmup=0.0, debias=debias, schedule={"kind": "decay"})
 

@@ -1,5 +1,6 @@
 """Environments, the mechanism that makes them, and the benchmark that holds them."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,7 +19,7 @@ class Environment:
     """A named condition and its samples: inputs ``x`` [n, …], targets ``y`` [n].
 
     Inputs are floating point, or bytes that stand for numbers in [0, 1]: a tensor, or ``Pixels`` in a file. ``weight``
-    [n] says what each sample counts, where they do not count the same.
+    [n] are sample weights, or None where every sample counts the same.
     """
 
     name: str
@@ -31,17 +32,35 @@ class Environment:
             raise BadValue(f"environment {self.name!r}: {len(self.x)} inputs but {len(self.y)} targets")
         if self.y.ndim != 1:
             raise BadValue(
-                f"environment {self.name!r}: targets have shape {tuple(self.y.shape)}; one a sample is wanted"
+                f"environment {self.name!r}: targets have shape {tuple(self.y.shape)}; expected one target per sample"
             )
         if len(self.y) == 0:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
         if isinstance(self.x, Tensor) and self.x.is_floating_point() and not torch.isfinite(self.x).all():
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
         if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
-            raise BadValue(f"environment {self.name!r}: weights are one positive number a sample; drop those of 0")
+            raise BadValue(f"environment {self.name!r}: expected one positive weight per sample; drop rows of weight 0")
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def take(self, rows: Tensor | slice) -> "Environment":
+        """The samples at ``rows``, with their weights."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, x=self.x[rows], y=self.y[rows], weight=weight)
+
+
+def leave_out(
+    environments: Sequence[Environment], names: Collection[str]
+) -> tuple[tuple[Environment, ...], tuple[Environment, ...]]:
+    """The environments to train on, and those called ``names``, which are left out; both in the given order."""
+    rest = tuple(e for e in environments if e.name not in names)
+    return rest, tuple(e for e in environments if e.name in names)
+
+
+def environment_folds(order: Sequence[int], folds: int) -> list[list[int]]:
+    """Numbers of environments, given in random ``order``, in at most ``folds`` parts: each is left out once."""
+    return [sorted(order[start::folds]) for start in range(min(folds, len(order)))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +81,7 @@ class Mechanism:
         return len(self.t)
 
     def take(self, rows: Tensor) -> "Mechanism":
-        """The same mechanism over some of the samples."""
+        """The same mechanism over the samples at ``rows``."""
         off, on = self.inputs
         return replace(self, inputs=(off[rows], on[rows]), t=self.t[rows])
 
@@ -105,11 +124,11 @@ class Benchmark:
         """The benchmark without one training environment, on whose samples models are then selected."""
         if name not in (names := [e.name for e in self.train]):
             raise UnknownName.of("training environment", name, names)
-        rest = tuple(e for e in self.train if e.name != name)
+        rest, held_out = leave_out(self.train, {name})
         if len(rest) < 2:
             raise BadValue(
                 f"leaving out {name!r} leaves {len(rest)} training environment; leave-one-environment-out "
                 "needs at least three: add environments or select by 'training-domain'"
             )
-        own = [e for e in (*self.validation, *self.train) if e.name == name]
-        return replace(self, train=rest, validation=(own[0],))
+        _, validation = leave_out(self.validation, {name})
+        return replace(self, train=rest, validation=(validation or held_out)[:1])

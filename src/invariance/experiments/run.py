@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
-from invariance.core.environment import Benchmark, Environment
+from invariance.core.environment import Benchmark
 from invariance.core.errors import Diverged
 from invariance.core.seeding import generator
 from invariance.evaluation.diagnostics import diagnostics
@@ -149,7 +149,7 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     """Scores of a snapshot on test, validation and (the first samples of) training environments, and its vitals."""
     model, family = snapshot.model, benchmark.family
     rows = spec.evaluation.train_rows
-    seen = [Environment(e.name, e.x[:rows], e.y[:rows]) for e in benchmark.train]
+    seen = [e.take(slice(rows)) for e in benchmark.train]
     held = validate(model, benchmark.validation or benchmark.train, family)
     if benchmark.mechanism:
         drawing = generator(spec.seed, "sampled test")

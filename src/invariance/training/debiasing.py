@@ -61,7 +61,11 @@ class EnvironmentClassification(Method):
 
         def loss() -> Tensor:
             own = log_posterior(model(batch.x), batch.environments)[torch.arange(len(batch.y)), batch.y.long()]
-            return -own.gather(1, batch.environment.unsqueeze(1)).mean()
+            log_likelihood = own.gather(1, batch.environment.unsqueeze(1))
+            if batch.weight is None:
+                return -log_likelihood.mean()
+            weight = batch.weight.unsqueeze(1)
+            return -(weight * log_likelihood).sum() / weight.sum()
 
         yield Move(loss, self.l2)
 
@@ -99,7 +103,7 @@ def environment_classifier(model: Model, environments: Sequence[Environment], fa
 def training_part(environment: Environment) -> Environment:
     """What the environment classifier trains on: all rows but one in ``FOLD``."""
     rows = (torch.arange(len(environment)) % FOLD).nonzero().squeeze(1)
-    return Environment(environment.name, environment.x[rows], environment.y[rows])
+    return environment.take(rows)
 
 
 def logit_offset(classifier: Model, data: Batch) -> Tensor | None:

@@ -190,8 +190,7 @@ class Training:
 
 def _shuffled(environment: Environment, seed: int) -> Environment:
     order = torch.randperm(len(environment), generator=generator(seed, "rows", environment.name))
-    weight = None if environment.weight is None else environment.weight[order]
-    return replace(environment, x=environment.x[order], y=environment.y[order], weight=weight)
+    return environment.take(order)
 
 
 def part(state: Mapping[str, Tensor], prefix: str) -> StateDict:
