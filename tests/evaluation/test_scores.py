@@ -167,7 +167,7 @@ def flips(accuracy: dict[str, float], n: int, seed: int) -> list[Environment]:
 
 def test_intervals_are_ordered_and_hold_their_score():
     scores = score(
-        predictor(lambda z: z + 1), flips({"a": 0.6, "b": 0.9, "c": 0.75}, 300, seed=0), Bernoulli(), bootstrap=500
+        predictor(lambda z: z + 1), flips({"a": 0.6, "b": 0.9, "c": 0.75}, 300, seed=0), Bernoulli(), intervals=True
     )
     assert set(scores.intervals) == {"a", "b", "c", "mean", "worst", "gap"}
     values = scores.by_environment | {"mean": scores.mean, "worst": scores.worst, "gap": scores.gap}
@@ -183,7 +183,7 @@ def test_intervals_cover_the_truth_about_95_times_in_100():
     covered = dict.fromkeys(goals, 0)
     for seed in range(120):
         made = flips(truth, 250, seed)
-        intervals = score(predictor(lambda z: z + 1), made, Bernoulli(), bootstrap=120).intervals
+        intervals = score(predictor(lambda z: z + 1), made, Bernoulli(), intervals=True).intervals
         for name, goal in goals.items():
             covered[name] += intervals[name][0] <= goal <= intervals[name][1]
     for count in covered.values():
@@ -193,13 +193,45 @@ def test_intervals_cover_the_truth_about_95_times_in_100():
 def test_intervals_shrink_with_more_samples_and_are_the_same_every_time():
     def width(n: int) -> float:
         first, again = (
-            score(predictor(lambda z: z + 1), flips({"a": 0.7}, n, 1), Bernoulli(), bootstrap=300) for _ in range(2)
+            score(predictor(lambda z: z + 1), flips({"a": 0.7}, n, 1), Bernoulli(), intervals=True) for _ in range(2)
         )
         assert first == again
         low, high = first.intervals["a"]
         return high - low
 
     assert width(2500) == pytest.approx(width(100) / 5, rel=0.35)
+
+
+def test_the_interval_of_an_accuracy_is_wilsons_in_a_model_and_in_counts():
+    (made,) = flips({"a": 0.7}, 40, 0)
+    scores = score(predictor(lambda z: z + 1), [made], Bernoulli(), intervals=True)
+    counted = Scores.of_counts({"a": int(made.y.sum())}, {"a": 40})
+    assert counted.by_environment == scores.by_environment
+    assert scores.intervals["a"] == pytest.approx(counted.intervals["a"])
+    assert scores.intervals["a"] == pytest.approx(scores.intervals["mean"])
+    assert scores.intervals["gap"] == (0, 0)
+
+
+def test_a_weight_is_a_repetition_in_scores_risk_and_intervals():
+    x, y = torch.tensor([[1.0], [1.0], [-1.0], [-2.0]]), torch.tensor([1, 0, 0, 1])
+    model, twice = predictor(lambda z: z), torch.tensor([0, 0, 1, 2, 2, 3])
+    weighted = Environment("a", x, y, torch.tensor([2.0, 1.0, 2.0, 1.0]))
+    repeated = Environment("a", x[twice], y[twice])
+    assert score(model, [weighted], Bernoulli()).mean == pytest.approx(score(model, [repeated], Bernoulli()).mean)
+    held = [validate(model, [made], Bernoulli()) for made in (weighted, repeated)]
+    assert held[0].scores.mean == pytest.approx(held[1].scores.mean)
+    assert held[0].risk == pytest.approx(held[1].risk)
+    low, high = score(model, [weighted], Bernoulli(), intervals=True).intervals["a"]
+    narrow = score(model, [repeated], Bernoulli(), intervals=True).intervals["a"]
+    assert low < narrow[0] < narrow[1] < high  # four rows of unequal weight say less than six
+
+
+def test_an_interval_of_squared_errors_covers_their_mean():
+    y = torch.randn(400, generator=generator(3))
+    found = score(predictor(lambda z: z), [Environment("e", torch.zeros(400, 1), y)], Gaussian(), intervals=True)
+    low, high = found.intervals["e"]
+    assert low < found.mean < high
+    assert high - low == pytest.approx(2 * 1.96 * float(y.square().std()) / 20, rel=0.01)
 
 
 def test_there_are_no_intervals_unless_asked_for():

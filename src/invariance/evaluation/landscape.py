@@ -17,7 +17,8 @@ from invariance.evaluation.scores import outputs
 from invariance.models.base import Model
 
 LossGrid = tuple[tuple[float, ...], ...]
-ROWS = 2000
+MAX_ROWS = 2000
+"""Rows of each test environment that the loss is computed on."""
 
 
 def axis(points: int) -> tuple[float, ...]:
@@ -62,15 +63,15 @@ def loss(model: Model, benchmark: Benchmark) -> float:
     family = benchmark.family
     if benchmark.mechanism:
         return _expected(model, benchmark.mechanism, family)
-    each = [family.loss(outputs(model, e.x[:ROWS]), e.y[:ROWS]).mean() for e in benchmark.test]
+    each = [family.loss(outputs(model, e.x[:MAX_ROWS]), e.y[:MAX_ROWS]).mean() for e in benchmark.test]
     return float(torch.stack(each).mean())
 
 
 def _expected(model: Model, mechanism: Mechanism, family: Family) -> float:
     """In expectation over label noise and spurious bits, at the mean β."""
     beta = sum(mechanism.betas) / len(mechanism.betas)
-    t = mechanism.t[:ROWS]
-    off, on = (outputs(model, x[:ROWS]) for x in mechanism.inputs)
+    t = mechanism.t[:MAX_ROWS]
+    off, on = (outputs(model, x[:MAX_ROWS]) for x in mechanism.inputs)
     total = torch.zeros((), dtype=torch.float64)
     for y, chance in ((t, 1 - mechanism.alpha), (~t, mechanism.alpha)):
         for contrary, share in ((False, 1 - beta), (True, beta)):

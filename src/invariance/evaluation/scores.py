@@ -9,12 +9,11 @@ test inputs, one with every spurious bit, give A₁ and A₀ in expectation over
 sampling noise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from invariance.core.batch import Batch
@@ -23,10 +22,12 @@ from invariance.core.errors import BadValue
 from invariance.core.families import Bernoulli, Family
 from invariance.core.inputs import Inputs
 from invariance.evaluation.homogeneity import homogeneity_p_value
+from invariance.evaluation.intervals import Interval, of_mean, of_summary, wilson
 from invariance.models.activation_checkpointing import filled
 from invariance.models.base import Model
 
-Interval = tuple[float, float]
+MIN_GAIN = 0.01
+"""A model that gains less than this over the best constant has collapsed."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,27 @@ class Scores:
 
     by_environment: dict[str, float]
     intervals: dict[str, Interval] | None = None
-    """95 % bootstrap intervals of every environment, and of ``mean``, ``worst`` and ``gap``."""
+    """95 % intervals by environment, and of ``mean``, ``worst`` and ``gap`` where they were asked for."""
     agree: float | None = None
     """A₁, where a mechanism is known."""
     oppose: float | None = None
     """A₀, where a mechanism is known."""
+
+    @classmethod
+    def of_counts(cls, correct: Mapping[str, int], rows: Mapping[str, int]) -> "Scores":
+        """Accuracies with their intervals, from the number of correct predictions and of rows in each environment."""
+        accuracy = {name: correct[name] / rows[name] for name in rows}
+        return cls(accuracy, {name: wilson(correct[name], rows[name]) for name in rows})
+
+    @classmethod
+    def of_batch(cls, batch: Batch, f: Tensor, names: Sequence[str], *, intervals: bool = False) -> "Scores":
+        """The mean score of outputs ``f`` [n, K] in each environment of a batch, with its sample weights."""
+        each = batch.family.score(f, batch.y).double()
+        scores = dict(zip(names, batch.mean(each).tolist(), strict=True))
+        if not intervals:
+            return cls(scores)
+        found = {name: _interval(each, batch, e) for e, name in enumerate(names)}
+        return cls(scores, found | of_summary(scores, found))
 
     @property
     def mean(self) -> float:
@@ -73,14 +90,14 @@ def evaluate(model: Model, benchmark: Benchmark, *, seed: int = 0, sampling: boo
     if mechanism is None:
         if sampling:
             raise BadValue("there is no mechanism to draw test environments from; score the ones there are instead")
-        return score(model, benchmark.test, benchmark.family, bootstrap=1000)
+        return score(model, benchmark.test, benchmark.family, intervals=True)
     if sampling:
         return sampled(model, mechanism, benchmark.family, torch.Generator().manual_seed(seed))
     return exact(model, mechanism, benchmark.family)
 
 
 def predictions(model: Model, mechanism: Mechanism, family: Family) -> tuple[Tensor, Tensor]:
-    """What the model names for every sample with spurious bit 0, and with 1: all that its scores at any β need."""
+    """The class predicted for every sample with spurious bit 0, and with 1: all that scores at any β need."""
     if not isinstance(family, Bernoulli):
         raise BadValue(f"a mechanism has two classes; got the family {family}")
     off, on = (family.predict(outputs(model, x)).bool() for x in mechanism.inputs)
@@ -128,27 +145,19 @@ def _drawn(named: tuple[Tensor, Tensor], mechanism: Mechanism, generator: torch.
     return Scores(accuracy)
 
 
-def score(model: Model, environments: Sequence[Environment], family: Family, *, bootstrap: int = 0) -> Scores:
-    """The mean score in each environment, with intervals from ``bootstrap`` resamplings."""
+def score(model: Model, environments: Sequence[Environment], family: Family, *, intervals: bool = False) -> Scores:
+    """The mean score in each environment, with its sample weights, and perhaps with 95 % intervals."""
     if not environments:
         raise BadValue("there is no environment to score on")
-    each = {
-        e.name: family.score(outputs(model, e.x), family.check(e.y, f"environment {e.name!r}")).double().numpy()
-        for e in environments
-    }
-    means = {name: float(values.mean()) for name, values in each.items()}
-    return Scores(means, _intervals(each, bootstrap) if bootstrap else None)
+    batch = Batch.of(environments, family)
+    f = torch.cat([outputs(model, e.x) for e in environments])
+    return Scores.of_batch(batch, f, [e.name for e in environments], intervals=intervals)
 
 
-def _intervals(each: dict[str, NDArray[np.float64]], resamplings: int) -> dict[str, Interval]:
-    rng = np.random.default_rng(0)
-    draws = {
-        name: np.array([rng.choice(values, len(values)).mean() for _ in range(resamplings)])
-        for name, values in each.items()
-    }
-    table = np.stack(list(draws.values()))  # [E, resamplings]
-    draws |= {"mean": table.mean(0), "worst": table.min(0), "gap": table.max(0) - table.min(0)}
-    return {name: (float(np.quantile(d, 0.025)), float(np.quantile(d, 0.975))) for name, d in draws.items()}
+def _interval(each: Tensor, batch: Batch, e: int) -> Interval:
+    rows = batch.rows(e)
+    weight = None if batch.weight is None else batch.weight[rows].double().cpu().numpy()
+    return of_mean(each[rows].cpu().numpy(), weight, share=batch.family.labels > 0)
 
 
 @dataclass(frozen=True)
@@ -161,23 +170,22 @@ class Held:
     alike: float
     """The probability that risk and calibration differ by chance as much between environments as they do."""
     collapsed: bool
-    """Whether the model is (nearly) a constant: its predictions gain less than 0.01 over the best one."""
+    """Whether the model is (nearly) constant: its predictions gain less than ``MIN_GAIN`` over the best constant."""
 
 
 def validate(model: Model, environments: Sequence[Environment], family: Family) -> Held:
     """Scores, risk and calibration of a model, from one pass.
 
     An invariant model's loss, its residual r and r·f, which is how its loss changes with the scale of its outputs,
-    have one mean in all environments: nothing in how right it is tells them apart.
+    have one mean in all environments: neither its risk nor its calibration differs between them.
     """
     batch = Batch.of(environments, family)
     f = outputs(model, batch.x)
     r = batch.residual(f)
     signs = torch.cat([batch.loss(f).unsqueeze(1), r, (r * f).sum(1, keepdim=True)], dim=1)
-    scores = batch.mean(family.score(f, batch.y).double())
     return Held(
-        Scores(dict(zip([e.name for e in environments], scores.tolist(), strict=True))),
+        Scores.of_batch(batch, f, [e.name for e in environments]),
         float(batch.risks(f).mean()),
         homogeneity_p_value(signs, batch),
-        not family.gain(f, batch.y) >= 0.01,
+        not family.gain(f, batch.y) >= MIN_GAIN,
     )
