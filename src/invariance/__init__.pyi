@@ -14,6 +14,7 @@ from .core.families import Bernoulli as Bernoulli
 from .core.families import Categorical as Categorical
 from .core.families import Gaussian as Gaussian
 from .core.inputs import Pixels as Pixels
+from .core.model_folder import load as load
 from .core.seeding import generator as generator
 from .data.celeba import CelebA as CelebA
 from .data.cifar_mnist import CIFARMNIST as CIFARMNIST
@@ -28,7 +29,6 @@ from .data.vlcs import VLCS as VLCS
 from .estimators.auto import Choice as Choice
 from .estimators.classifier import InvariantClassifier as InvariantClassifier
 from .estimators.regressor import InvariantRegressor as InvariantRegressor
-from .estimators.saved import load as load
 from .estimators.saved import save as save
 from .estimators.scorers import accuracy_gap as accuracy_gap
 from .estimators.scorers import average_accuracy as average_accuracy

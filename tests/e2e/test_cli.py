@@ -434,8 +434,16 @@ def test_an_output_that_cannot_be_written_is_refused_before_training(invariance)
 
 def test_a_run_is_not_overwritten_unless_asked(invariance, run_folder):
     before = (run_folder / "manifest.json").read_bytes()
-    assert "already holds a run" in invariance("train", "two-bit", "rex", "-o", run_folder).error
+    assert "already holds a model" in invariance("train", "two-bit", "rex", "-o", run_folder).error
     assert (run_folder / "manifest.json").read_bytes() == before
+
+
+def test_a_run_reads_no_files_and_says_what_to_do_instead(invariance, run_folder):
+    Path("table.csv").write_text("a,label\n1,0\n")
+    for arguments in (["predict", run_folder, "table.csv"], ["evaluate", run_folder, "table.csv"]):
+        error = invariance(*arguments).error
+        assert error.startswith("saved holds a model of a benchmark")
+        assert "invariance evaluate saved" in error
 
 
 def test_a_damaged_run_is_one_line(invariance, run_folder):

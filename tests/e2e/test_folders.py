@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
 
 from invariance.core.inputs import Pixels
+from invariance.core.model_folder import load
 from invariance.data.images.image_files import read
-from invariance.estimators.saved import load
 
 CLASSES = ("dog", "house", "person")
 KNOWN, UNSEEN = ("art_painting", "cartoon", "sketch"), ("photo",)
@@ -184,26 +184,26 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("fit photos --label dog", "photos is a folder of images, where --label means nothing"),
-        ("fit photos --environment site", "photos is a folder of images, where --environment means nothing"),
-        ("fit table.csv --width 8", "table.csv is a table, where --width means nothing"),
-        ("fit photos --test table.csv", "table.csv is no folder"),
+        ("fit photos --label dog", "photos is a folder of images, where --label does not apply"),
+        ("fit photos --environment site", "photos is a folder of images, where --environment does not apply"),
+        ("fit table.csv --width 8", "table.csv is a table, where --width does not apply"),
+        ("fit photos --test table.csv", "table.csv is not a folder"),
         ("fit photos --method irm1", "no method is called 'irm1'"),
         ("fit photos -o saved", "saved already holds a"),
         ("fit flat", "flat holds no images; folders domain/class/"),
         ("fit none", "none holds no images"),
-        ("predict saved table.csv", "table.csv is no image, and the model was fitted to images"),
+        ("predict saved table.csv", "table.csv is not an image, and the model was fitted to images"),
         ("predict saved gone", "there is no file or folder gone"),
         ("predict saved none", "none holds no images"),
-        ("predict rows photos", "photos is no table, and the model was fitted to one"),
-        ("predict rows flat/dog/1.jpg", "flat/dog/1.jpg is no table"),
+        ("predict rows photos", "photos is not a table, and the model was fitted to one"),
+        ("predict rows flat/dog/1.jpg", "flat/dog/1.jpg is not a table"),
         (
             "predict rows table.csv --broken skip",
-            "the model in rows was fitted to a table, where --broken means nothing",
+            "the model in rows was fitted to a table, where --broken does not apply",
         ),
-        ("evaluate saved table.csv", "table.csv is no folder; the model is one of images"),
+        ("evaluate saved table.csv", "table.csv is not a folder, and the model was fitted to images"),
         ("evaluate saved photos --environment site", "the environments of photos are its folders"),
-        ("evaluate rows photos", "photos is no table"),
+        ("evaluate rows photos", "photos is not a table"),
         ("evaluate saved", "saved holds a model of data of your own"),
     ],
 )

@@ -161,7 +161,7 @@ def test_predictions_come_in_the_order_of_the_rows_whatever_the_file(practice, i
     columns |= {name: [float(v) if v else None for v in columns[name]] for name in ("crp", "age", "pressure", "tint")}
     columns["hospital"] = columns.pop("hospital")  # another order of columns, and the label is not needed
     parquet.write_table(pa.table({k: v for k, v in columns.items() if k != "sick"}), tmp_path / "new.parquet")
-    monkeypatch.setattr(sources, "ROWS", 100)
+    monkeypatch.setattr(sources, "BATCH_ROWS", 100)
     invariance("predict", practice.model, tmp_path / "new.parquet", "-o", tmp_path / "q.csv")
     assert (tmp_path / "q.csv").read_text() == whole
 
@@ -202,8 +202,8 @@ def test_what_was_never_seen_is_predicted_too_and_said(practice, invariance, tmp
     (tmp_path / "new.csv").write_text("crp,age,pressure,sex,tint\n1.2,50,high,x,0.5\n,,,,\n")
     done = invariance("predict", practice.model, tmp_path / "new.csv", "-o", tmp_path / "p.parquet")
     assert done.code == 0
-    assert "'pressure': 1 cells hold no number" in done.err
-    assert "'sex': 1 cells hold a name that training rows never had" in done.err
+    assert "'pressure': 1 cells hold no finite number" in done.err
+    assert "'sex': 1 cells hold a name that is not in the training data" in done.err
     assert parquet.read_table(tmp_path / "p.parquet").num_rows == 2
 
 
@@ -216,7 +216,7 @@ def test_memory_does_not_grow_with_the_file(practice, tmp_path):
 import resource, sys
 from invariance.cli import main
 from invariance.tabular import source
-source.BLOCK = 1 << 18
+source.BLOCK_BYTES = 1 << 18
 sys.argv = ["invariance", "predict", *sys.argv[1:]]
 try:
     main()

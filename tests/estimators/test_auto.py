@@ -75,7 +75,7 @@ def test_it_says_what_it_chose_and_why(flips):
     assert choice.scores == best.scores
 
 
-def test_what_is_gained_beyond_the_worst_environment_decides_not_on_average(flips):
+def test_what_is_gained_in_extrapolated_worst_case_risk_decides_not_on_average(flips):
     """Where the column helps at most of the sites that are there, the average speaks for ERM."""
     choice = flips(0).model.choice_
     assert choice.candidates[0].risk < _own(choice).risk
@@ -149,8 +149,8 @@ def test_many_environments_are_left_out_in_five_parts_and_each_once(many):
 
 
 def test_of_a_large_table_a_sample_takes_part_in_choosing(monkeypatch, quick):
-    monkeypatch.setattr(auto, "MOST_ENVIRONMENTS", 6)
-    monkeypatch.setattr(auto, "MOST_ROWS", 60)
+    monkeypatch.setattr(auto, "MAX_ENVIRONMENTS", 6)
+    monkeypatch.setattr(auto, "MAX_ROWS", 60)
     rng = np.random.default_rng(0)
     X, site = rng.normal(size=(800, 2)), np.repeat(np.arange(40), 20)
     model = InvariantClassifier(recipe=quick).fit(X, X[:, 0] > 0, environments=site)

@@ -16,7 +16,7 @@ from invariance.methods.birm import BIRM
 from invariance.methods.irmv1 import IRMv1
 from invariance.recipes.presets import recipe
 
-ONE = "one environment has nothing to be invariant across"
+ONE = "with one environment there is nothing to be invariant across"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_debiasing_keeps_the_precision_of_the_table(fit):
         ({"selection": "training-domain", "validation_fraction": 1.5}, BadValue, "validation_fraction is 1.5"),
         ({"hidden": (3, 0)}, BadValue, "hidden is .3, 0."),
         ({"hidden": 3}, BadValue, "hidden is 3"),
-        ({"device": "abacus"}, BadValue, "device 'abacus' is not to be had"),
+        ({"device": "abacus"}, BadValue, "device 'abacus' is not available"),
         ({"features": nn.Unflatten(1, (2, 3))}, BadValue, "features gives shape"),
         ({"features": nn.Linear(5, 2)}, BadValue, "features cannot take"),
         ({"features": "resnet"}, BadValue, "features is 'resnet'"),

@@ -6,8 +6,9 @@ from sklearn.base import clone
 
 from invariance.core.errors import BadValue
 from invariance.core.inputs import Pixels, floats
+from invariance.core.model_folder import load
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.saved import load, save
+from invariance.estimators.saved import save
 from invariance.models.mlp import MLP
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
@@ -49,7 +50,7 @@ def test_a_card_of_images_that_were_numbers_asks_for_numbers(images, tmp_path):
     save(model, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "model.predict(X)" in text
-    assert "X are numbers" in text
+    assert "X holds numbers" in text
 
 
 def test_the_same_training_gives_the_same_model_and_another_seed_another(model, images):

@@ -55,14 +55,14 @@ def test_the_precision_of_the_model_is_that_of_its_inputs(small, quick):
 
 @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.coo_array, lambda x: torch.tensor(x).to_sparse()])
 def test_sparse_inputs_are_refused_in_a_word(small, quick, make):
-    with pytest.raises(BadValue, match="dense one is wanted; give X"):
+    with pytest.raises(BadValue, match="expected a dense one; give X"):
         InvariantClassifier("erm", recipe=quick).fit(make(small.X), small.y)
 
 
 @pytest.mark.parametrize(
     ("environments", "says"),
     [
-        (["a", "b"], r"environments has shape \(2,\); one value for each of the 3 rows"),
+        (["a", "b"], r"environments has shape \(2,\); expected one value for each of the 3 rows"),
         ([["a"], ["b"], ["c"]], r"shape \(3, 1\)"),
         (["a", None, "b"], "environments has no value in row 1"),
         ([0.0, 1.0, float("nan")], "environments has no value in row 2"),

@@ -8,11 +8,10 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from invariance.core.errors import BadValue, DataError, InvarianceError, StoreError
-from invariance.core.model_folder import MANIFEST, WEIGHTS
-from invariance.estimators import saved
+from invariance.core.model_folder import MANIFEST, WEIGHTS, load, seal
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.regressor import InvariantRegressor
-from invariance.estimators.saved import load, read, save
+from invariance.estimators.saved import read, save
 from invariance.methods import METHODS
 from invariance.methods.rex import REx
 from invariance.recipes.presets import recipe
@@ -96,7 +95,7 @@ def test_features_of_ones_own_are_asked_for(tmp_path, small, quick):
     save(model.fit(small.X, small.y, environments=small.site), tmp_path)
     with pytest.raises(BadValue, match="give load a Sequential as features="):
         load(tmp_path)
-    with pytest.raises(DataError, match="holds no readable estimator"):
+    with pytest.raises(DataError, match="holds no readable model"):
         load(tmp_path, features=nn.Linear(6, 4))
     assert "features=Sequential(...)" in (tmp_path / "README.md").read_text(encoding="utf-8")
     again = load(tmp_path, features=nn.Sequential(nn.Linear(6, 4), nn.Tanh()))
@@ -108,7 +107,7 @@ def reseal(folder: Path, **changes: object) -> None:
     content = json.loads((folder / MANIFEST).read_text())
     del content["seal"]
     content |= changes
-    (folder / MANIFEST).write_text(json.dumps(content | {"seal": saved._seal(content)}))
+    (folder / MANIFEST).write_text(json.dumps(content | {"seal": seal(content)}))
 
 
 def test_versions_of_other_packages_do_not_matter(folder, model, small):
@@ -191,7 +190,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path, model):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot save to"):
         save(model, tmp_path / "file")
-    with pytest.raises(BadValue, match="about or extra cannot be saved"):
+    with pytest.raises(BadValue, match="takes plain data only"):
         save(model, tmp_path, extra={"a": object()})
 
 

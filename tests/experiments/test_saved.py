@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from invariance.core.errors import BadValue, DataError, InvarianceError
-from invariance.core.model_folder import MANIFEST, WEIGHTS, claim
+from invariance.core.model_folder import MANIFEST, WEIGHTS, claim, seal
 from invariance.evaluation.scores import evaluate, outputs
 from invariance.experiments.run import Executed, execute
 from invariance.experiments.saved import load, save
@@ -103,7 +103,7 @@ def test_a_folder_that_holds_a_run_is_not_claimed_unless_asked(folder):
     with pytest.raises(BadValue) as caught:
         claim(folder)
     message = one_line(caught)
-    assert message.startswith(f"{folder} already holds a run")
+    assert message.startswith(f"{folder} already holds a model")
     assert "--overwrite" in message
     claim(folder, overwrite=True)
     save(train("rex"), folder)
@@ -197,6 +197,20 @@ def test_a_damaged_manifest_is_one_line(folder, damage):
     with pytest.raises(InvarianceError) as caught:
         load(folder)
     assert one_line(caught)
+    assert str(folder) in one_line(caught)
+
+
+@pytest.mark.parametrize("damage", [name for name in DAMAGED if name not in ("empty", "truncated", "not text")])
+def test_a_sealed_manifest_that_makes_no_sense_is_one_line(folder, damage):
+    path = folder / MANIFEST
+    content = json.loads(DAMAGED[damage](path.read_bytes()))
+    if isinstance(content, dict):
+        content.pop("seal", None)
+        content |= {"seal": seal(content)}
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvarianceError) as caught:
+        load(folder)
+    assert one_line(caught)
 
 
 @pytest.mark.parametrize("damage", ["empty", "truncated", "not text"])
@@ -205,11 +219,11 @@ def test_damaged_weights_are_one_line_that_names_the_folder(folder, damage):
     path.write_bytes(DAMAGED[damage](path.read_bytes()))
     with pytest.raises(DataError) as caught:
         load(folder)
-    assert one_line(caught).startswith(f"{folder} holds no readable run")
+    assert one_line(caught).startswith(f"{folder / WEIGHTS} is not as it was written")
 
 
 def test_missing_weights_are_one_line(folder):
     (folder / WEIGHTS).unlink()
     with pytest.raises(DataError) as caught:
         load(folder)
-    assert one_line(caught).startswith(f"{folder} holds no readable run")
+    assert one_line(caught).startswith(f"{folder} holds no readable model")

@@ -3,8 +3,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from invariance.core.errors import BadValue
-from invariance.estimators.rows import Rows
-from invariance.fitting.assess import examine, left_out
+from invariance.core.rows import Rows
+from invariance.fitting.assess import Assessment, examine, left_out
 
 COLUMNS = [("a", slice(0, 1)), ("b", slice(1, 3))]
 
@@ -15,7 +15,7 @@ def rows() -> Rows:
     y = rng.integers(0, 2, 240)
     x = rng.normal(size=(240, 3)).astype(np.float32)
     x[:, 0] += 2 * y
-    return Rows(x, np.array(["no", "yes"])[y], np.repeat(list("abcd"), 60))
+    return Rows.of(x, np.array(["no", "yes"])[y], np.repeat(list("abcd"), 60))
 
 
 def fit(rows: Rows) -> LogisticRegression:
@@ -29,13 +29,12 @@ def test_every_row_is_predicted_by_a_model_that_never_saw_its_environment(rows):
         seen.append(set(part.environments))
         return fit(part)
 
-    e = np.repeat(range(4), 60)
-    p, there = left_out(watched, rows, e, 4, np.array(["no", "yes"]))
+    p, there = left_out(watched, rows, np.array(["no", "yes"]))
     assert there.all()
     assert sorted(map(len, seen)) == [3, 3, 3, 3]
     for name in "abcd":
         rest = rows.environments != name
-        own = fit(Rows(rows.x[rest], rows.y[rest], rows.environments[rest])).predict_proba(rows.x[~rest])
+        own = fit(Rows.of(rows.x[rest], rows.y[rest], rows.environments[rest])).predict_proba(rows.x[~rest])
         assert p[~rest] == pytest.approx(own)
 
 
@@ -45,26 +44,37 @@ def test_environments_that_cannot_be_left_out_are_passed_over(rows):
             return fit(part)
         raise BadValue("one class")
 
-    _, there = left_out(refuses, rows, np.repeat(range(4), 60), 4, np.array(["no", "yes"]))
+    _, there = left_out(refuses, rows, np.array(["no", "yes"]))
     assert set(rows.environments[there]) == set("bcd")
-    assert not left_out(fit, rows, np.repeat([0, 1], 120), 2, np.array(["no", "yes"]))[1].any()
+    two = Rows.of(rows.x, rows.y, np.repeat(["a", "b"], 120))
+    assert not left_out(fit, two, np.array(["no", "yes"]))[1].any()
 
 
 def test_a_class_that_a_part_of_the_rows_lacks_has_no_probability_there(rows):
     y = rows.y.astype(object)
     y[rows.environments == "a"] = "maybe"
-    odd = Rows(rows.x, y, rows.environments)
-    p, _ = left_out(fit, odd, np.repeat(range(4), 60), 4, np.array(["maybe", "no", "yes"]))
+    odd = Rows.of(rows.x, y, rows.environments)
+    p, _ = left_out(fit, odd, np.array(["maybe", "no", "yes"]))
     assert (p[:60, 0] == 0).all()
     assert p.sum(1) == pytest.approx(1)
 
 
-def test_a_model_is_examined_at_known_new_and_test_sites(rows):
-    test = Rows(rows.x[:20], np.where(np.arange(20) < 5, "never", rows.y[:20]), np.full(20, "t"))
+def test_a_model_is_examined_in_known_new_and_test_environments(rows):
+    test = Rows.of(rows.x[:20], np.where(np.arange(20) < 5, "never", rows.y[:20]), np.full(20, "t"))
     found = examine("LR", fit(rows), fit, rows, test, COLUMNS)
-    assert [site.name for site in found.known] == [site.name for site in found.new] == list("abcd")
-    assert [(site.name, site.rows) for site in found.test] == [("t", 20)]
-    assert found.test[0].right <= 0.75
-    assert [one.column for one in found.leanings] == ["a", "b"]
-    assert found.leanings[0].changed > found.leanings[1].changed
+    assert [score.name for score in found.known] == [score.name for score in found.new] == list("abcd")
+    assert [(score.name, score.rows) for score in found.test] == [("t", 20)]
+    assert found.test[0].accuracy <= 0.75
+    assert [one.column for one in found.importances] == ["a", "b"]
+    assert found.importances[0].changed > found.importances[1].changed
     assert found.forecast.low < found.forecast.mean < found.forecast.high
+
+
+def test_the_keys_of_an_assessment_as_plain_data_stay_as_they_were(rows):
+    found = examine("LR", fit(rows), fit, rows, None, COLUMNS).to_json()
+    assert list(found) == ["title", "known", "new", "test", "reliability", "leanings"]
+    assert list(found["new"][0]) == ["name", "rows", "right", "low", "high", "sure", "error", "chance"]
+    assert list(found["leanings"][0]) == ["column", "changed", "changed_by_site", "drop_by_site"]
+    baseline = examine("ERM", fit(rows), fit, rows, None, COLUMNS)
+    whole = Assessment(baseline, baseline, "", (("no", 1),), 4).to_json()
+    assert list(whole) == ["model", "rival", "reason", "classes", "environments", "unit"]

@@ -23,7 +23,7 @@ def folder(tmp_path) -> Path:
 
 
 def test_images_come_some_at_a_time_whatever_is_left_out(folder, monkeypatch):
-    monkeypatch.setattr(image_folder, "AT_ONCE", 3)
+    monkeypatch.setattr(image_folder, "BATCH_IMAGES", 3)
     notes: list[str] = []
     found = list(ImageFolderReader(8, "skip").pieces(folder, notes))
     assert [len(x) for x, _ in found] == [2, 3, 2]
@@ -36,13 +36,13 @@ def test_images_come_some_at_a_time_whatever_is_left_out(folder, monkeypatch):
 
 
 def test_what_is_scored_is_what_is_learned_from(folder, monkeypatch):
-    monkeypatch.setattr(image_folder, "AT_ONCE", 3)
+    monkeypatch.setattr(image_folder, "BATCH_IMAGES", 3)
     reader, notes = ImageFolderReader(8, "skip"), list[str]()
     rows = reader.read(folder)
     pieces = list(reader.labelled(folder, None, notes))
-    assert np.concatenate([piece.labels for piece in pieces]).tolist() == rows.y.tolist()
-    sites = [piece.sites[number] for piece in pieces for number in piece.site]
-    assert sites == rows.environments.tolist() == ["a"] * 3 + ["b"] * 4
+    assert np.concatenate([piece.y for piece in pieces]).tolist() == rows.y.tolist()
+    environments = [name for piece in pieces for name in piece.environments.tolist()]
+    assert environments == rows.environments.tolist() == ["a"] * 3 + ["b"] * 4
     assert tuple(notes) == rows.notes
     assert np.array_equal(np.concatenate([piece.x.tensor() for piece in pieces]), rows.x.tensor())
 
@@ -60,8 +60,8 @@ def test_a_file_without_an_image_is_refused_unless_it_is_to_be_skipped(folder):
 def test_few_images_are_looked_at_more_often(folder):
     how = {"test": None, "width": 8, "seed": 0}
     (few,) = [given_image_folder(folder, ImageFolderReader(8, "skip"), epochs=None, **how).estimator.recipe]
-    assert few.epochs == image_folder.UPDATES
-    assert image_folder._recipe(96_000, 64, None).epochs == image_folder.EPOCHS
+    assert few.epochs == image_folder.MIN_UPDATES
+    assert image_folder._recipe(96_000, 64, None).epochs == image_folder.MIN_EPOCHS
     assert given_image_folder(folder, ImageFolderReader(8, "skip"), epochs=3, **how).estimator.recipe.epochs == 3
 
 

@@ -13,13 +13,13 @@ def said(found) -> str:
 
 def test_an_invariant_model_that_helps_says_how_much(assessment):
     headline = verdict(assessment(EVEN, UNEVEN)).headline
-    assert headline.startswith("Expect 80 % right answers at a new site (77 % to 83 %).")
-    assert "ERM, the ordinary model, would be right on 65 % there, and on 30 % at its worst" in headline
+    assert headline.startswith("Expect an accuracy of 80 % at a new site (77 % to 83 %).")
+    assert "ERM, the ordinary model, would have an accuracy of 65 % there, and of 30 % at its worst site" in headline
 
 
 def test_what_erm_leans_on_is_named_with_the_site_where_it_misleads(assessment):
     text = said(assessment(EVEN, UNEVEN))
-    assert "ERM leans on tint: 40 % of its answers hang on it, and 2 % of this model's." in text
+    assert "ERM leans on tint: 40 % of its predictions depend on it, and 2 % of this model's." in text
     assert "It helps ERM at Lyon and misleads it at Graz: ask why" in text
 
 
@@ -34,13 +34,13 @@ def test_a_model_that_is_as_good_as_erm_is_not_praised(assessment):
 def test_as_good_on_average_and_better_at_the_worst_site_is_said(assessment):
     erm = {"Lyon": 0.9, "Bern": 0.9, "Graz": 0.9, "Gent": 0.5}
     headline = verdict(assessment(EVEN, erm)).headline
-    assert "right on 50 % at Gent, while IRMv1 is nowhere below 79 %" in headline
+    assert "its accuracy at Gent is 50 %, while that of IRMv1 is nowhere below 79 %" in headline
 
 
 def test_where_erm_does_well_everywhere_it_is_recommended(assessment):
-    assert "no sign of anything that changes between sites" in said(assessment(EVEN, EVEN))
-    assert "no sign of anything" not in said(assessment(EVEN, UNEVEN))
-    assert "no sign of anything" not in said(assessment(EVEN, {name: right - 0.2 for name, right in EVEN.items()}))
+    assert "no sign of a cue that changes between sites" in said(assessment(EVEN, EVEN))
+    assert "no sign of a cue" not in said(assessment(EVEN, UNEVEN))
+    assert "no sign of a cue" not in said(assessment(EVEN, {name: accuracy - 0.2 for name, accuracy in EVEN.items()}))
 
 
 def test_few_environments_are_a_warning(assessment):
@@ -55,17 +55,17 @@ def test_sites_that_differ_much_are_a_warning(assessment):
 
 
 def test_a_model_no_better_than_a_constant_is_told(assessment):
-    assert "no better than always giving the most frequent answer (50 %)" in said(assessment(UNEVEN, EVEN))
+    assert "no better than always predicting the most frequent class (50 %)" in said(assessment(UNEVEN, EVEN))
 
 
 def test_promises_that_are_not_kept_are_told(assessment):
-    assert "Its probabilities promise too much: at Graz it is 80 % sure" in said(assessment(UNEVEN, EVEN))
-    assert "promise too much" not in said(assessment(EVEN, EVEN))
+    assert "It is overconfident: at Graz its mean confidence is 80 %" in said(assessment(UNEVEN, EVEN))
+    assert "overconfident" not in said(assessment(EVEN, EVEN))
 
 
 def test_without_left_out_sites_nothing_is_promised(assessment):
     two = assessment({"Lyon": 0.8, "Bern": 0.8}, EVEN)
-    found = replace(two, model=replace(two.model, new=()), rival=None)
+    found = replace(two, model=replace(two.model, new=()), baseline=None)
     assert "cannot be estimated from so few" in verdict(found).headline
 
 

@@ -8,16 +8,18 @@ pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[repo
 
 from invariance.core.artefacts import Figure
 from invariance.fitting.assess import Assessment, Examined
-from invariance.fitting.by_environment import Site
-from invariance.fitting.importance import Leaning
+from invariance.fitting.by_environment import EnvironmentScore
+from invariance.fitting.importance import PermutationImportance
 from invariance.report.fit_report import MOST_SITES, About, model_page
 from invariance.report.page import render
 
 
 def examined(title: str, names: list[str]) -> Examined:
-    found = tuple(Site(n, 10 + i, 0.5 + i / 4 / len(names), 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
-    leanings = (Leaning("tint", 0.2, dict.fromkeys(names[:12], 0.2), dict.fromkeys(names[:12], -0.1)),)
-    return Examined(title, found, found, found[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), leanings)
+    accuracy = [0.5 + i / 4 / len(names) for i in range(len(names))]
+    found = tuple(EnvironmentScore(n, 10 + i, accuracy[i], 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
+    drops = dict.fromkeys(names[:12], -0.1)
+    importances = (PermutationImportance("tint", 0.2, dict.fromkeys(names[:12], 0.2), drops),)
+    return Examined(title, found, found, found[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), importances)
 
 
 def assessment(names: list[str]) -> Assessment:
@@ -68,9 +70,9 @@ def test_names_of_others_are_text_and_nothing_else(hostile):
 
 def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
     found = assessment(names)
-    bare = [replace(one, leanings=()) for one in found.both]
+    bare = [replace(one, importances=()) for one in found.both]
     page = model_page(
-        replace(found, model=bare[0], rival=bare[1], unit="images"), About("photos", "the class of an image")
+        replace(found, model=bare[0], baseline=bare[1], unit="images"), About("photos", "the class of an image")
     )
     assert page.chapters[-1].artefacts == ()
     assert "a pixel means nothing by itself" in page.chapters[-1].words[0]
@@ -80,7 +82,7 @@ def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
     assert "rows" not in said
 
 
-def test_a_model_without_a_rival_has_a_page(names):
+def test_a_model_without_a_baseline_has_a_page(names):
     found = assessment(names)
     alone = Assessment(found.model, None, "", found.classes, 1)
     assert "REx" in render(model_page(alone, About("patients.csv", "sick")))

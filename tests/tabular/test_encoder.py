@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 import pyarrow as pa
 
 from invariance.core.errors import BadValue
-from invariance.tabular.encoder import LEVELS, CategoricalColumn, Encoder, NumericColumn
+from invariance.tabular.encoder import MAX_LEVELS, CategoricalColumn, Encoder, NumericColumn
 from invariance.tabular.profile import ColumnProfile
 from invariance.tabular.roles import Role
 
@@ -53,7 +53,7 @@ def test_a_name_is_one_of_many_zeros(seen, new):
 
 
 def test_rare_names_share_a_place_with_those_never_seen():
-    common = [f"n{i:03}" for i in range(LEVELS)]
+    common = [f"n{i:03}" for i in range(MAX_LEVELS)]
     encoder = fitted(pa.array([*common * 2, "rare"]), "categorical")
     assert encoder.features[-1] == "v is another"
     rows, strange = encoded(encoder, pa.array(["rare", "unheard of", "n000"]))
@@ -66,9 +66,7 @@ def test_words_among_numbers_are_missing_and_counted():
     rows, strange = encoded(encoder, pa.array(["2", "many", None, "inf"]))
     assert rows == [[2], [2], [2], [2]]
     assert strange == 2
-    assert encoder.notes(Counter({"v": 2})) == (
-        "'v': 2 cells hold no number that can be computed with; read as missing",
-    )
+    assert encoder.notes(Counter({"v": 2})) == ("'v': 2 cells hold no finite number; read as missing",)
 
 
 def test_columns_stand_side_by_side_in_the_order_of_the_table():

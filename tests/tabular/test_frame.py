@@ -7,37 +7,38 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from invariance.core.errors import DataError
+from invariance.core.rows import Rows
 from invariance.tabular import source as sources
-from invariance.tabular.frame import Frame, imbalance, read, understand
+from invariance.tabular.frame import imbalance, read, understand
 from invariance.tabular.source import TableSource
 
 
-def frame(path, label="sick", environment="hospital") -> Frame:
-    known = understand(path, label, environment)
+def rows_of(path, label="sick", environment="hospital") -> Rows:
+    known = understand(TableSource.open(path), label, environment)
     return read(known.source, known.encoder)
 
 
 def test_rows_keep_their_order_label_and_environment(table, patients, monkeypatch):
     rows = patients(200)
-    whole = frame(table(rows))
+    whole = rows_of(table(rows))
     assert whole.y.tolist() == [row[4] for row in rows[1:]]
     assert whole.environments.tolist() == [row[5] for row in rows[1:]]
     assert whole.x[:, 0] == pytest.approx([float(row[0]) for row in rows[1:]])
-    monkeypatch.setattr(sources, "BLOCK", 1 << 10)
-    pieces = frame(table(rows))
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 1 << 10)
+    pieces = rows_of(table(rows))
     assert (whole.x == pieces.x).all()
     assert (whole.environments == pieces.environments).all()
 
 
 def test_every_kind_of_file_gives_the_same_numbers(table, patients, text, tmp_path):
     rows = patients(50)
-    first = frame(table(rows))
+    first = rows_of(table(rows))
     columns = {
         name: [row[j] or None if j in (2, 5) else float(row[j]) if row[j] else None for row in rows[1:]]
         for j, name in enumerate(rows[0])
     }
     parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
-    for other in (frame(tmp_path / "t.parquet"), frame(table(text(rows, "\t"), "t.tsv"))):
+    for other in (rows_of(tmp_path / "t.parquet"), rows_of(table(text(rows, "\t"), "t.tsv"))):
         assert (other.x == first.x).all()
         assert (other.y == first.y).all()
         assert (other.environments == first.environments).all()
@@ -46,26 +47,45 @@ def test_every_kind_of_file_gives_the_same_numbers(table, patients, text, tmp_pa
 def test_rows_without_label_or_environment_are_left_out_and_counted(table, patients):
     rows = patients(30)
     rows[1][4] = rows[2][5] = "NA"
-    found = frame(table(rows))
+    found = rows_of(table(rows))
     assert len(found.y) == 28
     assert "2 rows without 'sick' or 'hospital' were left out" in found.notes
 
 
+def test_environments_have_one_code_each_sorted_by_name_whatever_piece_they_come_in(table, patients, monkeypatch):
+    rows = patients(200)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 1 << 10)
+    found = rows_of(table(rows))
+    assert found.names.tolist() == sorted({row[5] for row in rows[1:]})
+    assert found.counts == [sum(row[5] == name for row in rows[1:]) for name in found.names]
+
+
+def test_a_file_is_opened_once_to_look_and_once_for_every_pass(table, patients, monkeypatch):
+    opened = []
+    stream = sources._bytes
+    monkeypatch.setattr(sources, "_bytes", lambda path: opened.append(path) or stream(path))
+    path = table(patients(50))
+    source = TableSource.open(path)
+    known = understand(source, "sick", "hospital")
+    read(source, known.encoder)
+    assert len(opened) == 3
+
+
 def test_a_file_without_environments_is_one(table, patients):
     rows = [row[:5] for row in patients(30)]
-    found = frame(table(rows, "clinic.csv"), environment=None)
+    found = rows_of(table(rows, "clinic.csv"), environment=None)
     assert set(found.environments) == {"clinic"}
 
 
 def test_thousands_of_environments_are_nothing_special(table):
     rows = [["x", "label", "site"], *([str(i % 17), str(i % 2), f"s{i // 3}"] for i in range(9000))]
-    found = frame(table(rows), "label", "site")
+    found = rows_of(table(rows), "label", "site")
     assert len(np.unique(found.environments)) == 3000
 
 
 def test_another_table_needs_the_columns_of_the_first(table, patients):
     rows = patients(30)
-    encoder = understand(table(rows), "sick", "hospital").encoder
+    encoder = understand(TableSource.open(table(rows)), "sick", "hospital").encoder
     other = table([row[1:] for row in rows], "other.csv")
     with pytest.raises(KeyError, match="no column 'age'"):
         read(TableSource.open(other), encoder)
@@ -78,5 +98,5 @@ def test_a_rare_class_is_noticed():
     y = np.array(["no"] * 97 + ["yes"] * 3, dtype=object)
     (note,) = imbalance(y)
     assert "'yes' makes up 3 %" in note
-    assert "always saying 'no' is right on 97.0 %" in note
+    assert "always predicting 'no' has an accuracy of 97.0 %" in note
     assert imbalance(np.array(["a", "b"] * 5, dtype=object)) == ()

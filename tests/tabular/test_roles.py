@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
@@ -6,9 +8,13 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from invariance.core.errors import BadValue, DataError, UnknownName
-from invariance.tabular.frame import understand
+from invariance.tabular.frame import Understood, understand
 from invariance.tabular.roles import wishes
 from invariance.tabular.source import TableSource
+
+
+def understood(path: Path, *arguments, **options) -> Understood:
+    return understand(TableSource.open(path), *arguments, **options)
 
 
 def column(values, name: str = "v") -> list[list[str]]:
@@ -17,7 +23,7 @@ def column(values, name: str = "v") -> list[list[str]]:
 
 
 def kinds(path, **wanted) -> dict[str, str]:
-    return {role.name: role.kind for role in understand(path, **wanted).roles}
+    return {role.name: role.kind for role in understood(path, **wanted).roles}
 
 
 def test_roles_are_guessed_from_names_and_values(table, patients):
@@ -46,7 +52,7 @@ def test_roles_are_guessed_from_names_and_values(table, patients):
 def test_a_guess_says_why(table, values, kind, why):
     rows = [[*row, str(i * 7 % 40)] for i, row in enumerate(column(values))]
     rows[0][-1] = "other"
-    (role,) = [role for role in understand(table(rows)).roles if role.name == "v"]
+    (role,) = [role for role in understood(table(rows)).roles if role.name == "v"]
     assert role.kind == kind
     assert why in role.why
 
@@ -62,7 +68,7 @@ def test_a_guess_says_why(table, values, kind, why):
 def test_what_is_no_feature_is_refused_with_advice_and_may_be_left_out(table, values, what, advice):
     path = table([[*row, str(i * 7 % 40)] for i, row in enumerate(column(values))])
     with pytest.raises(DataError) as caught:
-        understand(path)
+        understood(path)
     assert f"'v' holds {what}" in str(caught.value)
     assert advice in str(caught.value)
     assert "--ignore v" in str(caught.value)
@@ -87,29 +93,29 @@ def test_a_wish_names_columns_one_by_one_or_joined_by_commas(table):
 def test_label_and_environment_are_two_columns_that_are_there(table, patients):
     path = table(patients())
     with pytest.raises(BadValue, match=r"which column of .* is to be predicted"):
-        understand(path)
+        understood(path)
     with pytest.raises(BadValue, match="cannot be both label and environment"):
-        understand(path, "hospital", "hospital")
+        understood(path, "hospital", "hospital")
     assert kinds(path, label="sick", wishes={"hospital": "categorical"})["hospital"] == "categorical"
     with pytest.raises(UnknownName, match="Did you mean 'sick'"):
-        understand(path, "sic")
+        understood(path, "sic")
 
 
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["1"] * 40, "is '1' in every row; two classes are needed"),
+        (["1"] * 40, "is '1' in every row; at least two classes are needed"),
         ([""] * 40, "has no value in any row"),
-        ([f"{i / 7:.3f}" for i in range(40)], "40 different values; classes are wanted"),
-        (["0.5", "1.5"] * 20, "2 different values; classes are wanted, names or at most 20 whole numbers"),
+        ([f"{i / 7:.3f}" for i in range(40)], "40 different values; expected classes"),
+        (["0.5", "1.5"] * 20, "2 different values; expected classes: names, or at most 20 whole numbers"),
         ([str(i % 21) for i in range(63)], "21 different values; .* InvariantRegressor"),
-        ([f"id-{i}" for i in range(40)], "40 different values; classes are wanted, at most 100"),
+        ([f"id-{i}" for i in range(40)], "40 different values; expected at most 100 classes"),
     ],
 )
 def test_a_label_without_classes_is_refused(table, labels, said):
     rows = [["x", "label"], *([str(i * 7 % 40), label] for i, label in enumerate(labels))]
     with pytest.raises(DataError, match=said):
-        understand(table(rows))
+        understood(table(rows))
 
 
 @pytest.mark.parametrize(
@@ -117,23 +123,23 @@ def test_a_label_without_classes_is_refused(table, labels, said):
 )
 def test_few_whole_numbers_are_classes(table, labels):
     rows = [["x", "label"], *([str(i * 7 % 40), labels[i % len(labels)]] for i in range(60))]
-    assert understand(table(rows)).encoder.label == "label"
+    assert understood(table(rows)).encoder.label == "label"
 
 
 def test_true_and_false_are_classes_in_a_file_that_knows_them(tmp_path):
     columns = {"x": [i * 7 % 40 for i in range(40)], "label": [i % 2 == 0 for i in range(40)]}
     parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
-    assert understand(tmp_path / "t.parquet").encoder.label == "label"
+    assert understood(tmp_path / "t.parquet").encoder.label == "label"
 
 
 def test_many_numbers_are_classes_where_they_are_said_to_be_names(table):
     rows = [["x", "label"], *([str(i * 7 % 40), f"{i % 30}"] for i in range(90))]
-    known = understand(table(rows), "label", wishes={"label": "categorical"})
+    known = understood(table(rows), "label", wishes={"label": "categorical"})
     assert [(role.name, role.kind) for role in known.roles] == [("x", "numeric"), ("label", "label")]
 
 
 def test_a_table_with_nothing_to_learn_from_is_refused(table):
     with pytest.raises(DataError, match="no column is left to predict 'label' from"):
-        understand(table(column(["x"] * 40)))
+        understood(table(column(["x"] * 40)))
     with pytest.raises(DataError, match="a header and no rows"):
-        understand(table("v,label\n"))
+        understood(table("v,label\n"))

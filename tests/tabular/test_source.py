@@ -41,7 +41,7 @@ def test_parquet_keeps_its_types(tmp_path):
 
 
 def test_rows_come_in_pieces_and_in_order(table, monkeypatch):
-    monkeypatch.setattr(sources, "BLOCK", 1 << 12)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 1 << 12)
     path = table("n\n" + "".join(f"{i}\n" for i in range(5000)))
     pieces = [batch["n"].to_pylist() for batch in TableSource.open(path).batches()]
     assert len(pieces) > 3
@@ -65,7 +65,7 @@ def test_an_unnamed_column_has_its_place_for_a_name(table):
     ("content", "name", "said"),
     [
         (b"", "t.csv", "it is empty"),
-        (b"a,b\n1,2\n3\n", "t.csv", "a row has 1 cells and the header 2; mend the row '3'"),
+        (b"a,b\n1,2\n3\n", "t.csv", "a row has 1 cells and the header 2; correct the row '3'"),
         (b"a,a\n1,2\n", "t.csv", "two columns called 'a'"),
         ("a,b\n1,é\n".encode("latin-1"), "t.csv", "not UTF-8 text; save it as UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "t.csv", "is UTF-16 text"),

@@ -1,6 +1,5 @@
-"""``invariance evaluate``: of a benchmark model in its test environments, of one's own model on other data."""
+"""``invariance evaluate``: a benchmark model in its test environments, a model of one's own data on other data."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,9 +11,9 @@ from invariance.cli.own import Broken, opened
 if TYPE_CHECKING:
     from invariance.evaluation.scores import Scores
     from invariance.experiments.run import Run
-    from invariance.fitting.model import Fitted
+    from invariance.fitting.model import Evaluated, Fitted
 
-MOST = 30
+MAX_LISTED = 30
 """Environments that are listed one by one."""
 
 
@@ -49,16 +48,17 @@ def evaluate(
 
 
 def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None:
+    from invariance.core import model_folder
     from invariance.core.errors import BadValue
     from invariance.evaluation.scores import evaluate as score_test
-    from invariance.experiments.saved import load
 
-    if _is_estimator(folder):
+    manifest = model_folder.read(folder)
+    if manifest.kind != "run":
         raise BadValue(
             f"{folder} holds a model of data of your own; give some with labels, a table or a folder of images: "
             f"invariance evaluate {folder} DATA"
         )
-    run, model, benchmark = load(folder)
+    run, model, benchmark = model_folder.restore(manifest)
     scores = score_test(model, benchmark, seed=seed, sampling=sampled)
     if as_json:
         how = "sampled" if sampled else "exact" if benchmark.mechanism else "plain"
@@ -71,46 +71,24 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
         )
 
 
-def _is_estimator(folder: Path) -> bool:
-    """Whether a folder holds a model of somebody's own data, which has no test environments."""
-    from invariance.core.model_folder import MANIFEST
-    from invariance.estimators.saved import FORMAT
-
-    try:
-        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and content.get("format") == FORMAT
-
-
 def _own(
     folder: Path, data: Path, environment: str | None, broken: Literal["refuse", "skip"] | None, *, as_json: bool
 ) -> None:
-    from invariance.evaluation.scores import Scores
-    from invariance.fitting.by_environment import wilson
-
     notes: list[str] = []
     fitted = opened(folder, broken)
     found = fitted.score(data, environment, notes)
-    scores = Scores(
-        {name: right / rows for name, (right, rows) in found.items()},
-        {name: wilson(right, rows) for name, (right, rows) in found.items()},
-    )
     known = {str(name) for name in fitted.estimator.environments_}
     if as_json:
-        rows = {name: many for name, (_, many) in found.items()}
-        unseen = sorted(found.keys() - known)
+        unseen = sorted(found.samples.keys() - known)
         about = {"folder": str(folder), "data": str(data), "evaluation": "plain", "unseen": unseen}
-        print_json(about | {fitted.reader.unit: rows} | plain(scores) | {"notes": notes})
+        print_json(about | {fitted.reader.unit: found.samples} | plain(found.scores) | {"notes": notes})
         return
-    _show_environments(fitted, data, found, scores, known)
+    _show_environments(fitted, data, found, known)
     for note in notes:
         errors().print(f"Note: {note}.", highlight=False, markup=False)
 
 
-def _show_environments(
-    fitted: "Fitted", data: Path, found: dict[str, tuple[int, int]], scores: "Scores", known: set[str]
-) -> None:
+def _show_environments(fitted: "Fitted", data: Path, found: "Evaluated", known: set[str]) -> None:
     """A line for each environment, the lowest first."""
     from rich import box
     from rich.table import Table
@@ -120,22 +98,23 @@ def _show_environments(
     title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("environment", overflow="fold")
-    for heading in (fitted.reader.unit, "right, %", "interval"):
+    for heading in (fitted.reader.unit, "accuracy, %", "interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
-    order = sorted(found, key=lambda name: scores.by_environment[name])
-    for name in order[:MOST]:
+    scores = found.scores
+    order = sorted(scores.by_environment, key=scores.by_environment.__getitem__)
+    for name in order[:MAX_LISTED]:
         low, high = (scores.intervals or {})[name]
         cells = (
-            f"{found[name][1]:,}",
+            f"{found.samples[name]:,}",
             f"{100 * scores.by_environment[name]:.1f}",
             f"{100 * low:.0f} to {100 * high:.0f}",
         )
         table.add_row(clean(name), *cells, "" if name in known else "new")
     console = out()
     console.print(table, markup=False)
-    if len(order) > MOST:
-        console.print(f"{len(order) - MOST:,} more environments, at all of which it does better.", highlight=False)
+    if len(order) > MAX_LISTED:
+        console.print(f"{len(order) - MAX_LISTED:,} more environments of higher accuracy.", highlight=False)
     console.print(
         f"average {100 * scores.mean:.1f} %, worst {100 * scores.worst:.1f} %, gap {100 * scores.gap:.1f} points",
         highlight=False,
@@ -159,24 +138,38 @@ def show(run: "Run", scores: "Scores") -> None:
     """A table of the scores of one model."""
     from rich.table import Table
 
+    spec = run.spec
+    table = Table(title=f"{spec.objective.title} on {spec.data.title}, seed {spec.seed}", show_header=False)
+    for line in (*_summary(scores), *_by_environment(run, scores)):
+        table.add_row(*line)
+    out().print(table, markup=False)
+
+
+def _summary(scores: "Scores") -> list[tuple[str, str]]:
+    """Average, worst and gap with their intervals; A₁ and A₀ where a mechanism is known."""
+    values = [("average", "mean", scores.mean), ("worst", "worst", scores.worst), ("gap", "gap", scores.gap)]
+    lines = []
+    for name, key, value in values:
+        interval = (scores.intervals or {}).get(key)
+        span = f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})" if interval else ""
+        lines.append((name, f"{100 * value:.1f} %{span}"))
+    if scores.agree is not None and scores.oppose is not None:
+        lines.append(("spurious cue agrees (A₁)", f"{100 * scores.agree:.1f} %"))
+        lines.append(("spurious cue contradicts (A₀)", f"{100 * scores.oppose:.1f} %"))
+    return lines
+
+
+def _by_environment(run: "Run", scores: "Scores") -> list[tuple[str, str]]:
+    """A line per environment; one sparkline for many environments, or for those of a mechanism."""
     from invariance.report.render.formats import clean
     from invariance.report.render.sparkline import sparkline
 
-    spec = run.spec
-    table = Table(title=f"{spec.objective.title} on {spec.data.title}, seed {spec.seed}", show_header=False)
-    rows = [("average", scores.mean), ("worst", scores.worst), ("gap", scores.gap)]
-    if scores.agree is not None and scores.oppose is not None:
-        rows += [("spurious cue agrees (A₁)", scores.agree), ("spurious cue contradicts (A₀)", scores.oppose)]
-    for name, value in rows:
-        interval = (scores.intervals or {}).get({"average": "mean"}.get(name, name))
-        span = f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})" if interval else ""
-        table.add_row(name, f"{100 * value:.1f} %{span}")
     names = list(scores.by_environment)
-    if scores.agree is None and len(names) <= MOST:
-        trained = run.history[-1].train.by_environment if run.history else scores.by_environment
-        for name, value in scores.by_environment.items():
-            table.add_row(f"{clean(name)}{'' if name in trained else ' (not trained on)'}", f"{100 * value:.1f} %")
-    else:
+    if scores.agree is not None or len(names) > MAX_LISTED:
         line = sparkline([100 * value for value in scores.by_environment.values()])
-        table.add_row(f"{clean(names[0])} … {clean(names[-1])}", line)
-    out().print(table, markup=False)
+        return [(f"{clean(names[0])} … {clean(names[-1])}", line)]
+    trained = run.history[-1].train.by_environment if run.history else scores.by_environment
+    return [
+        (f"{clean(name)}{'' if name in trained else ' (not trained on)'}", f"{100 * value:.1f} %")
+        for name, value in scores.by_environment.items()
+    ]

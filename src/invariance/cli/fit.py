@@ -1,4 +1,4 @@
-"""``invariance fit``: a model of somebody's own table or images, and a report on it."""
+"""``invariance fit``: a model of a user's own table or images, and a report on it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,7 +88,8 @@ def _table(
     from invariance.tabular.roles import wishes
     from invariance.tabular.source import TableSource
 
-    return given_table(data, label, environment, wishes(TableSource.open(data), **columns), test=test, seed=seed)
+    source = TableSource.open(data)
+    return given_table(source, label, environment, wishes(source, **columns), test=test, seed=seed)
 
 
 def _pictures(
@@ -106,8 +107,7 @@ def _learn(given: "Given", method: str, output: Path, licence: str, *, report: b
 
     with progress() as bar:
         bar.add_task(f"training on {len(given.rows):,} {given.rows.unit}", total=None)
-        rows, estimator = given.rows, given.estimator.set_params(method=method)
-        estimator.fit(rows.x, rows.y, environments=rows.environments)
+        estimator = given.estimator.set_params(method=method).fit_rows(given.rows)
         Fitted(given.reader, estimator).save(output, licence=licence, about=given.about)
         bar.add_task("leaving out one site after another", total=None)
         found = _assessed(estimator, given) if report else None
@@ -175,7 +175,7 @@ def _plain(
         "reason": estimator.choice_.reason if estimator.choice_ else "",
     }
     if found:
-        plain["assessment"] = asdict(found)
+        plain["assessment"] = found.to_json()
         plain["verdict"] = asdict(verdict(found))
     return plain
 
@@ -209,15 +209,15 @@ def _columns(given: "Given") -> tuple[tuple[str, ...], Lines]:
 
 
 def _counts(given: "Given") -> tuple[tuple[str, ...], Lines]:
-    """How many images each site has, in all and of every class."""
+    """How many images each environment has, in all and of every class."""
     from collections import Counter
 
     found: dict[str, Counter[str]] = {}
-    for site, name in zip(given.rows.environments.tolist(), given.rows.y.tolist(), strict=True):
-        found.setdefault(site, Counter())[name] += 1
+    for environment, name in zip(given.rows.environments.tolist(), given.rows.y.tolist(), strict=True):
+        found.setdefault(environment, Counter())[name] += 1
     lines = [
-        (site, f"{own.total():,}", ", ".join(f"{name} {own[name]:,}" for name in sorted(own)))
-        for site, own in sorted(found.items())
+        (environment, f"{own.total():,}", ", ".join(f"{name} {own[name]:,}" for name in sorted(own)))
+        for environment, own in sorted(found.items())
     ]
     return ("environment", "images", "of each class"), lines
 

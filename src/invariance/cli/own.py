@@ -1,4 +1,4 @@
-"""What the commands on somebody's own data share."""
+"""What the commands on a user's own data share."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,7 +15,7 @@ Broken = Annotated[
 
 
 def needed() -> None:
-    """Make sure that tables can be read and written here."""
+    """Make sure that pyarrow, which reads and writes tables, is installed."""
     from invariance.core.errors import BadValue
 
     try:
@@ -25,12 +25,19 @@ def needed() -> None:
 
 
 def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
-    """The model in a folder; ``broken`` says what to do with files that hold no image, if not as it was trained."""
+    """The model in a folder; ``broken`` says what to do with files that hold no image, if not as in training."""
     from dataclasses import replace
 
+    from invariance.core import model_folder
+    from invariance.core.errors import BadValue
     from invariance.fitting.image_folder import ImageFolderReader
     from invariance.fitting.model import Fitted
 
+    if model_folder.read(folder).kind == "run":
+        raise BadValue(
+            f"{folder} holds a model of a benchmark, which reads no files: score it with invariance evaluate {folder}, "
+            "or open it in Python with invariance.load"
+        )
     try:
         fitted = Fitted.load(folder)
     except ModuleNotFoundError:
@@ -45,9 +52,9 @@ def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
 
 
 def refuse(reason: str, **options: Any) -> None:
-    """Options that mean nothing here are a mistake."""
+    """Raise an error where options are given that do not apply."""
     from invariance.core.errors import BadValue
 
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if given:
-        raise BadValue(f"{reason}, where {' and '.join(given)} means nothing; leave it out")
+        raise BadValue(f"{reason}, where {' and '.join(given)} does not apply; leave it out")

@@ -22,9 +22,9 @@ from invariance.core.inputs import Inputs, float_dtype, joined, loaded
 class Batch:
     """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
 
-    ``x`` is for models alone, which make numbers of bytes. ``offset`` [n, K] is added to outputs before they meet the
-    targets: what is known about a row already. ``weight`` [n] enters both averages, so that a row of weight 2 counts as
-    two rows in every method; environments count the same, whatever their rows weigh.
+    ``x`` is for models alone, which convert bytes to numbers. ``offset`` [n, K] is added to outputs before the loss.
+    ``weight`` [n] enters both averages, so that a row of weight 2 counts as two rows in every method; environments
+    count the same, whatever their rows weigh.
     """
 
     x: Inputs
@@ -36,23 +36,13 @@ class Batch:
 
     @classmethod
     def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
-        """All samples of some environments, targets checked."""
-        if len({e.name for e in environments}) < len(environments):
-            raise BadValue(f"environments need different names; got {', '.join(e.name for e in environments)}")
-        first = environments[0].x
-        for e in environments:
-            usable = e.x.dtype.is_floating_point or e.x.dtype == torch.uint8
-            if not usable or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
-                raise BadValue(
-                    f"environment {e.name!r}: inputs are {e.x.dtype} of shape {tuple(e.x.shape[1:])}; "
-                    f"floating point or bytes, of one type and shape, are wanted, like {environments[0].name!r}"
-                )
+        """All samples of some environments, inputs and targets checked."""
+        _check_inputs(environments)
+        dtype = float_dtype(environments[0].x)
         y = torch.cat([family.check(e.y, f"environment {e.name!r}") for e in environments])
-        y = y.to(float_dtype(first)) if y.is_floating_point() else y
-        weights = [torch.ones_like(y[:1]).expand(len(e)) if e.weight is None else e.weight for e in environments]
-        weight = None if all(e.weight is None for e in environments) else torch.cat(weights).to(float_dtype(first))
+        y = y.to(dtype) if y.is_floating_point() else y
         counts = tuple(len(e) for e in environments)
-        return cls(joined([e.x for e in environments]), y, counts, family, weight=weight)
+        return cls(joined([e.x for e in environments]), y, counts, family, weight=_joint_weight(environments, dtype))
 
     @property
     def environments(self) -> int:
@@ -133,6 +123,29 @@ class Batch:
 
     def _whole(self, f: Tensor) -> Tensor:
         return f if self.offset is None else f + self.offset
+
+
+def _check_inputs(environments: Sequence[Environment]) -> None:
+    """Refuse environments of one name, and inputs that do not fit into one tensor."""
+    names = [e.name for e in environments]
+    if len(set(names)) < len(names):
+        raise BadValue(f"environments need different names; got {', '.join(names)}")
+    first = environments[0].x
+    for e in environments:
+        usable = e.x.dtype.is_floating_point or e.x.dtype == torch.uint8
+        if not usable or e.x.dtype != first.dtype or e.x.shape[1:] != first.shape[1:]:
+            raise BadValue(
+                f"environment {e.name!r}: inputs are {e.x.dtype} of shape {tuple(e.x.shape[1:])}; "
+                f"expected floating point or bytes, of one type and shape, as in {names[0]!r}"
+            )
+
+
+def _joint_weight(environments: Sequence[Environment], dtype: torch.dtype) -> Tensor | None:
+    """Weights of all samples, 1 in environments without them; None where no environment has weights."""
+    if all(e.weight is None for e in environments):
+        return None
+    weights = [torch.ones_like(e.y, dtype=dtype) if e.weight is None else e.weight.to(dtype) for e in environments]
+    return torch.cat(weights)
 
 
 def _of(values: Tensor | None, rows: Tensor | slice) -> Tensor | None:

@@ -1,24 +1,103 @@
-"""A model in a folder: weights as safetensors, everything else as one JSON manifest. Nothing is ever unpickled."""
+"""A model in a folder: weights as safetensors, everything else as one JSON manifest. Nothing is ever unpickled.
 
+Every manifest has a ``kind``, which says what the folder holds and who restores it:
+
+=============  ==================================================  ==========================
+kind           written by                                          holds
+=============  ==================================================  ==========================
+``run``        ``invariance train``                                a spec and its trained model
+``classifier`` ``invariance fit``, ``invariance.save``             a fitted estimator
+``regressor``  ``invariance.save``                                 a fitted estimator
+=============  ==================================================  ==========================
+"""
+
+import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
 from safetensors import SafetensorError
 
 from invariance.core.errors import BadValue, DataError, InvarianceError, StoreError
+from invariance.core.provenance import provenance
 
 WEIGHTS, MANIFEST = "weights.safetensors", "manifest.json"
+FORMAT, REVISION = "invariance model", 2
+ESTIMATOR_FORMAT = "invariance estimator"
+"""What estimators of revision 1 called themselves; runs of revision 1 had no format, and neither seal nor kind."""
+RESTORERS = {
+    "run": "invariance.experiments.saved:restore",
+    "classifier": "invariance.estimators.saved:restore",
+    "regressor": "invariance.estimators.saved:restore",
+}
+"""The function that restores each kind, by name: this room knows none of those above it."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What stands in a folder's manifest, checked, and the weights beside it."""
+
+    folder: Path
+    kind: str
+    content: dict[str, Any]
+    weights: bytes
+
+
+def load(folder: Path | str, *, features: Any = None) -> Any:
+    """What ``invariance train``, ``invariance fit`` or ``invariance.save`` wrote, ready to predict.
+
+    An estimator, or a :class:`TrainedRun` with its ``model``. An estimator with a torch module of the user's own as
+    ``features`` needs one of the same architecture again.
+    """
+    return restore(read(folder), features)
+
+
+def restore(manifest: Manifest, features: Any = None) -> Any:
+    """The object that a manifest describes, by its kind."""
+    with _readable(manifest.folder):
+        return resolve_name(RESTORERS[manifest.kind])(manifest, features)
+
+
+def read(folder: Path | str) -> Manifest:
+    """The manifest and weights of any kind, if they are as they were written."""
+    folder = Path(folder)
+    if not (folder / MANIFEST).is_file():
+        writers = "'invariance train', 'invariance fit' or invariance.save"
+        raise DataError(f"{folder} holds no {MANIFEST}; give a folder that {writers} wrote")
+    with _readable(folder):
+        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        kind = _kind(content, folder)
+        weights = (folder / WEIGHTS).read_bytes()
+        if "format" in content:  # runs of revision 1 have no seal
+            _verify(content, weights, folder)
+    return Manifest(folder, kind, content, weights)
+
+
+def save(
+    folder: Path, kind: str, content: Mapping[str, Any], weights: bytes, files: Mapping[str, bytes] | None = None
+) -> None:
+    """Write weights, the manifest with its ``kind`` and ``content``, and perhaps other files."""
+    head = {"format": FORMAT, "revision": REVISION, "kind": kind, "versions": provenance()["versions"]}
+    try:
+        plain = json.loads(json.dumps({**head, **content, "weights": _hash(weights)}))
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"the manifest takes plain data only ({error}); give text, numbers, lists, mappings") from None
+    text = json.dumps(plain | {"seal": seal(plain)}, indent=2, ensure_ascii=False) + "\n"
+    write(folder, {WEIGHTS: weights, **(files or {}), MANIFEST: text.encode()})
 
 
 def claim(folder: Path, *, overwrite: bool = False) -> None:
-    """Make sure a model can be saved to ``folder``, before it is trained."""
+    """Make sure that a model can be saved to ``folder``, before it is trained."""
     if (folder / MANIFEST).exists() and not overwrite:
-        raise BadValue(f"{folder} already holds a run; choose another folder with -o, or add --overwrite")
+        raise BadValue(f"{folder} already holds a model; choose another folder with -o, or add --overwrite")
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not place.is_dir() or not os.access(place, os.W_OK):
-        raise BadValue(f"cannot write to {folder}: {place} is no folder to write to; choose another with -o")
+        raise BadValue(f"cannot write to {folder}: {place} is not a writable folder; choose another with -o")
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -38,15 +117,44 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
                 part.unlink()
 
 
+def seal(content: Mapping[str, Any]) -> str:
+    """A hash that detects damage and edits; it is not a signature."""
+    return _hash(json.dumps(content, sort_keys=True).encode())
+
+
+def _kind(content: Any, folder: Path) -> str:
+    """The kind of a manifest; runs of revision 1 are those without a format."""
+    plain = content if isinstance(content, dict) else {}
+    if plain.get("format") in (FORMAT, ESTIMATOR_FORMAT):
+        if plain["revision"] > REVISION:
+            made = plain["versions"]["invariance"]
+            raise DataError(f"{folder} was written by invariance {made}, which is newer; install that or a later one")
+        kind = plain["kind"]
+    else:
+        kind = "run" if "run" in plain and "format" not in plain else None
+    if kind not in RESTORERS:
+        raise DataError(f"{folder} holds no model of this package; give one that 'invariance train' or 'fit' wrote")
+    return str(kind)
+
+
+def _verify(content: dict[str, Any], weights: bytes, folder: Path) -> None:
+    stated = content.pop("seal", None)
+    for name, intact in ((MANIFEST, stated == seal(content)), (WEIGHTS, content["weights"] == _hash(weights))):
+        if not intact:
+            raise DataError(f"{folder / name} is not as it was written; save the model or train it again")
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 @contextmanager
-def reading(folder: Path, what: str, writer: str) -> Iterator[None]:
+def _readable(folder: Path) -> Iterator[None]:
     """Whatever goes wrong inside is one line that names the folder."""
-    if not (folder / MANIFEST).is_file():
-        raise DataError(f"{folder} holds no {MANIFEST}; give a folder that {writer} wrote")
     try:
         yield
     except InvarianceError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{folder} holds no readable {what} ({reason}); train it again") from None
+        raise DataError(f"{folder} holds no readable model ({reason}); train it again") from None

@@ -1,11 +1,11 @@
 """ERM or an invariant method: decided by the risk in environments that were left out of training.
 
-Each candidate is trained once for every part of the environments that is left out: one at a time, or in five parts
-where there are more. Of large tables a sample takes part, so that choosing costs no more the larger a table is.
+Each candidate is trained once per fold of the environments: one is left out at a time, or one fold of five where there
+are more. Large tables are subsampled, so that the choice does not cost more on a larger table.
 
-What counts is the risk beyond the worst: max_e R^e + (max_e R^e − mean_e R^e), which an environment has that is as much
-worse than the worst one as that is worse than the average. The average alone says little: what misleads in the next
-environment helps in most of those that are there.
+Candidates are compared by their extrapolated worst-case risk, max_e R^e + (max_e R^e − mean_e R^e): the risk in an
+environment that is as much worse than the worst one as that is worse than the average. The average alone says little: a
+cue that misleads in the next environment helps in most of the known ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,22 +16,22 @@ import torch
 from torch import Tensor
 
 from invariance.core.batch import Batch
-from invariance.core.environment import Environment
+from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
-from invariance.estimators.learner import Learner, some
-from invariance.evaluation.scores import outputs
+from invariance.estimators.learner import Learner, subsample
+from invariance.evaluation.scores import Scores, outputs
 from invariance.methods import METHODS
 from invariance.methods.base import Method
 
 FOLDS = 5
-MOST_ENVIRONMENTS, MOST_ROWS = 50, 20_000
-"""How much of a large table takes part in choosing."""
-DOUBT, LEAST = 2.0, 0.05
-"""How many standard errors a gain over ERM must be worth, and how much it must be."""
+MAX_ENVIRONMENTS, MAX_ROWS = 50, 20_000
+"""Environments and rows of a large table that the choice is based on."""
+MIN_STANDARD_ERRORS, MIN_GAIN = 2.0, 0.05
+"""How many standard errors a gain over ERM must exceed, and how large it must be."""
 
-Fold = tuple[list[Environment], list[Environment]]
+Fold = tuple[tuple[Environment, ...], tuple[Environment, ...]]
 Say = Callable[[str], None]
 
 
@@ -39,8 +39,8 @@ Say = Callable[[str], None]
 class Candidate:
     """A method with its mean loss and mean score in each environment, trained without that environment.
 
-    ``gain`` is how much lower its risk beyond the worst is than ERM's, and ``error`` the standard error of that over
-    samples, with the worst environment that of ERM.
+    ``gain`` is how much lower its extrapolated worst-case risk is than ERM's, and ``error`` the standard error of that
+    gain over samples, with ERM's worst environment held fixed.
     """
 
     method: str
@@ -61,18 +61,18 @@ class Candidate:
         return max(self.risks.values())
 
     @property
-    def beyond(self) -> float:
-        """The risk beyond the worst."""
+    def extrapolated_worst_risk(self) -> float:
+        """The risk in an environment as much worse than the worst as that is worse than the average."""
         return 2 * self.worst - self.risk
 
     def __str__(self) -> str:
-        """Its risks, as they are told."""
+        """Its risks, as messages show them."""
         return f"{self.worst:.4f} at worst and {self.risk:.4f} on average"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, why, and among what; ERM is the first of ``candidates``."""
+    """The method that was chosen, the reason, and the candidates, of which ERM is the first."""
 
     method: str
     objective: Method
@@ -96,77 +96,72 @@ class Choice:
         return cls(plain["method"], METHODS.load(plain["objective"]), plain["reason"], tuple(tried))
 
 
-class _Rows(NamedTuple):
-    """Loss and score of each row of a left-out environment, times what it weighs there."""
+class _LeftOut(NamedTuple):
+    """By environment, of a model trained without it: the loss of each row times its relative weight; the score."""
 
-    losses: Tensor
-    scores: Tensor
+    losses: dict[str, Tensor]
+    scores: dict[str, float]
 
 
 def folds(environments: Sequence[Environment], seed: int) -> list[Fold]:
     """Environments to train on and environments left out; each is left out once."""
     order = torch.randperm(len(environments), generator=generator(seed, "folds")).tolist()
-    parts = [set(order[start::FOLDS]) for start in range(min(FOLDS, len(environments)))]
-    return [
-        ([e for i, e in enumerate(environments) if i not in part], [environments[i] for i in sorted(part)])
-        for part in parts
-    ]
+    return [leave_out(environments, {environments[i].name for i in fold}) for fold in environment_folds(order, FOLDS)]
 
 
 def choose(learner: Learner, environments: Sequence[Environment], say: Say) -> Choice:
-    """The method of least risk beyond the worst environment left out of training; ERM unless it gains beyond doubt."""
+    """The method of least extrapolated worst-case risk; ERM unless the gain is significant and large enough."""
     if len(environments) < 3:
-        reason = "with two environments, leaving one out leaves nothing to be invariant across"
+        reason = "with two environments, leaving one out leaves only one to train on"
         return Choice("erm", defaults.objective("erm"), reason)
-    drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MOST_ENVIRONMENTS]
-    parts = folds(some([environments[i] for i in sorted(drawn.tolist())], MOST_ROWS, learner.seed), learner.seed)
+    drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
+    part = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
+    parts = folds(part, learner.seed)
     tried: list[Candidate] = []
-    erm: dict[str, _Rows] = {}
+    erm: _LeftOut | None = None
     for method, objective in defaults.candidates(environments, learner.family).items():
         try:
-            rows = _left_out(learner, objective, parts)
+            result = _left_out(learner, objective, parts)
         except Diverged as error:
             if not tried:
                 raise
-            say(f"{method} is out: {error}")
+            say(f"{method} is no candidate: {error}")
             continue
-        erm = erm or rows
-        found = Candidate(method, objective, _means(rows, "losses"), _means(rows, "scores"))
-        tried.append(_compared(found, rows, tried[0], erm) if tried else found)
-        say(f"{method}: risk {found} in environments left out of training")
+        erm = erm or result
+        risks = {name: float(losses.mean()) for name, losses in result.losses.items()}
+        candidate = Candidate(method, objective, risks, result.scores)
+        tried.append(_compared(candidate, result, tried[0], erm) if tried else candidate)
+        say(f"{method}: risk {candidate} in environments left out of training")
     return decide(tried)
 
 
-def _left_out(learner: Learner, objective: Method, parts: Sequence[Fold]) -> dict[str, _Rows]:
-    found = {}
+def _left_out(learner: Learner, objective: Method, parts: Sequence[Fold]) -> _LeftOut:
+    found = _LeftOut({}, {})
     for train, held in parts:
         model = learner.fit(objective, train, checkpoints=1).model
         batch = Batch.of(held, learner.family)
         f = outputs(model, batch.x)
-        losses, scores = batch.loss(f).double(), learner.family.score(f, batch.y).double()
-        for e, loss, score in zip(held, losses.split(batch.counts), scores.split(batch.counts), strict=True):
+        for e, loss in zip(held, batch.loss(f).double().split(batch.counts), strict=True):
             share = 1.0 if e.weight is None else e.weight.double() / e.weight.double().mean()
-            found[e.name] = _Rows(share * loss, share * score)
+            found.losses[e.name] = share * loss
+        found.scores.update(Scores.of_batch(batch, f, [e.name for e in held]).by_environment)
     return found
 
 
-def _means(rows: Mapping[str, _Rows], what: str) -> dict[str, float]:
-    return {name: float(getattr(own, what).mean()) for name, own in rows.items()}
-
-
-def _compared(found: Candidate, rows: Mapping[str, _Rows], erm: Candidate, erm_rows: Mapping[str, _Rows]) -> Candidate:
+def _compared(candidate: Candidate, result: _LeftOut, erm: Candidate, erm_result: _LeftOut) -> Candidate:
     worst, variance = max(erm.risks, key=erm.risks.__getitem__), 0.0
-    for name in rows:
-        share = (2 if name == worst else 0) - 1 / len(rows)
-        gains = share * (erm_rows[name].losses - rows[name].losses)
+    for name, losses in result.losses.items():
+        share = (2 if name == worst else 0) - 1 / len(result.losses)
+        gains = share * (erm_result.losses[name] - losses)
         variance += float(gains.var(correction=0)) / len(gains)
-    return replace(found, gain=erm.beyond - found.beyond, error=variance**0.5)
+    gain = erm.extrapolated_worst_risk - candidate.extrapolated_worst_risk
+    return replace(candidate, gain=gain, error=variance**0.5)
 
 
 def decide(tried: Sequence[Candidate]) -> Choice:
-    """The candidate that gains most, if that is beyond doubt and matters; otherwise ERM, the first."""
+    """The candidate that gains most, if its gain is significant and large enough; otherwise ERM, the first."""
     best, erm = max(tried, key=lambda candidate: candidate.gain), tried[0]
-    if best.gain > max(LEAST, DOUBT * best.error):
+    if best.gain > max(MIN_GAIN, MIN_STANDARD_ERRORS * best.error):
         reason = f"its risk is {best} in environments left out of training, ERM's {erm}"
         return Choice(best.method, best.objective, reason, tuple(tried))
     reason = f"nothing is gained over ERM, whose risk is {erm} in environments left out of training"

@@ -1,9 +1,10 @@
-"""What the classifier and the regressor share: reading, training, choosing."""
+"""What the classifier and the regressor share: reading inputs, training, choosing a method."""
 
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -20,10 +21,11 @@ from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, UnknownName
 from invariance.core.families import Family
 from invariance.core.inputs import Pixels
+from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
 from invariance.estimators.inputs import column, grouped, plain, split, weighed
-from invariance.estimators.learner import Learner, apart, scored
+from invariance.estimators.learner import Learner, validation_split
 from invariance.estimators.network import Features
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
@@ -31,11 +33,14 @@ from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
 from invariance.training.selection import RULES, Checkpoint, select
 
-ONE = "one environment has nothing to be invariant across, so this is ERM; say where rows are from with environments="
-
-
-KEPT = ("training-domain", "invariant")
-"""Rules that look at rows kept aside."""
+SINGLE_ENVIRONMENT = (
+    "with one environment there is nothing to be invariant across, so this is ERM; name the environment of each row "
+    "with environments="
+)
+VALIDATION_RULES = ("training-domain", "invariant")
+"""Selection rules that need validation rows."""
+CHUNK_ROWS = 65536
+"""Rows whose outputs are computed together."""
 
 
 class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
@@ -49,16 +54,16 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     copied, not changed.
 
     ``selection`` names the moment of training that counts: ``"last"``, ``"leave-one-environment-out"``, or by a
-    ``validation_fraction`` of each environment's rows, kept aside, ``"training-domain"`` (the best there) or
+    ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the best there) or
     ``"invariant"`` (the latest at which nothing tells environments apart there). ``random_state``
-    decides everything that is drawn; None draws anew each time. ``verbose`` prints what happens.
+    decides everything that is drawn; None draws anew each time. ``verbose`` prints progress.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no
     ``partial_fit``: what is invariant shows between environments that are seen together, not in chunk after chunk.
 
-    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on rows
-    kept aside, else on training rows), ``environments_`` with ``counts_``, ``input_shape_`` of one row, and
+    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on
+    validation rows, else on training rows), ``environments_`` with ``counts_``, ``input_shape_`` of one row, and
     ``fingerprint_`` of the data.
     """
 
@@ -89,7 +94,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
-        """The family, and targets as it wants them; keeps what turns its answers back."""
+        """The family, and targets as it takes them; stores what turns predictions back."""
 
     def fit(
         self, X: Any, y: Any, *, environments: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -100,20 +105,23 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         environments themselves count the same. Exact where all rows are seen at once, and in expectation with batches.
         """
         x, y = self._read_both(X, y)
-        weight = weighed(sample_weight, len(x))
-        values, codes = grouped(environments, len(x))
-        if weight is not None and not weight.all():
-            counted = weight > 0
-            x, y, weight = x[counted], y[counted], weight[counted]
-            here, codes = np.unique(codes[counted], return_inverse=True)
-            values = values[here]
-        family, targets = self._targets(y, weight)
-        self.input_shape_ = tuple(x.shape[1:])
-        self.environments_ = values
-        self.counts_: list[int] = np.bincount(codes, minlength=len(values)).tolist()
-        self.fingerprint_ = _fingerprint(x, targets, codes, weight)
-        names = [str(value) for value in values.tolist()]
-        self._learn(split(x, targets, codes, names, weight, self._device()), family)
+        names, codes = grouped(environments, len(x))
+        return self._fit_checked(Rows(x, y, codes, names, weighed(sample_weight, len(x))))
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """The same as :meth:`fit`, on rows whose environments have codes already."""
+        x, y = self._read_both(rows.x, rows.y)
+        return self._fit_checked(replace(rows, x=x, y=y))
+
+    def _fit_checked(self, rows: Rows) -> Self:
+        if rows.weight is not None and not rows.weight.all():
+            rows = rows.take(rows.weight > 0)
+        family, targets = self._targets(rows.y, rows.weight)
+        self.input_shape_ = tuple(rows.x.shape[1:])
+        self.environments_ = rows.names
+        self.counts_ = rows.counts
+        self.fingerprint_ = _fingerprint(rows.x, targets, rows.codes, rows.weight)
+        self._learn(split(rows, targets, self._device()), family)
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
@@ -121,8 +129,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
         train, validation = environments, list[Environment]()
-        if self.selection in KEPT:
-            train, validation = apart(environments, self.validation_fraction, learner.seed)
+        if self.selection in VALIDATION_RULES:
+            train, validation = validation_split(environments, self.validation_fraction, learner.seed)
         held_out = []
         if RULES[self.selection].holds_out:
             parts = folds(environments, learner.seed)
@@ -130,29 +138,38 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_ = trained.history
         self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
-        self.scores_ = self._scores(validation or train, family)
+        scored = validation or train
+        batch = Batch.of(scored, family)
+        self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
 
     def _learner(self, family: Family) -> Learner:
-        if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
-            raise UnknownName.of("selection rule for a table", self.selection, rules)
-        if not 0 < self.validation_fraction < 1:
-            raise BadValue(f"validation_fraction is {self.validation_fraction}; a share between 0 and 1 is wanted")
-        widths = self.hidden if isinstance(self.hidden, Iterable) else [0]
-        if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
-            raise BadValue(f"hidden is {self.hidden!r}; widths of layers are wanted, for example (64, 32)")
+        self._check_selection()
+        widths = self._widths()
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
         how = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, tuple(int(width) for width in widths), self.features, how, int(seed))
+        return Learner(family, widths, self.features, how, int(seed))
+
+    def _check_selection(self) -> None:
+        if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
+            raise UnknownName.of("selection rule for a table", self.selection, rules)
+        if not 0 < self.validation_fraction < 1:
+            raise BadValue(f"validation_fraction is {self.validation_fraction}; expected a share between 0 and 1")
+
+    def _widths(self) -> tuple[int, ...]:
+        widths = list(self.hidden) if isinstance(self.hidden, Iterable) else [0]
+        if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
+            raise BadValue(f"hidden is {self.hidden!r}; expected widths of layers, for example (64, 32)")
+        return tuple(int(width) for width in widths)
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
-        """What to minimise: as asked for, or chosen."""
+        """The method to train: the one that was named, or the one that :func:`choose` finds best."""
         named = None if self.method == "auto" else defaults.objective(self.method, self.recipe)
         if named and named.oracle:
             raise BadValue(f"{named.title} is for inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):
-            warnings.warn(ONE, UserWarning, stacklevel=4)
+            warnings.warn(SINGLE_ENVIRONMENT, UserWarning, stacklevel=5)
             return defaults.objective("erm")
         if named:
             return named
@@ -160,15 +177,11 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self._say(f"chose {self.choice_.method}: {self.choice_.reason}")
         return self.choice_.objective
 
-    def _scores(self, environments: list[Environment], family: Family) -> Scores:
-        batch = Batch.of(environments, family)
-        return scored(batch, outputs(self.module_, batch.x), [e.name for e in environments])
-
     def _device(self) -> torch.device:
         try:
             return torch.empty(0, device=self.device).device
         except (RuntimeError, AssertionError, NotImplementedError):
-            raise BadValue(f"device {self.device!r} is not to be had here; 'cpu' always is") from None
+            raise BadValue(f"device {self.device!r} is not available; 'cpu' always is") from None
 
     def _say(self, line: str) -> None:
         if self.verbose:
@@ -191,7 +204,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         return x, y
 
     def _outputs(self, X: Any) -> Tensor:
-        """f of every row, on the processor, [n, K]."""
+        """f of every row, on the CPU, [n, K]."""
         check_is_fitted(self)
         if isinstance(X, Pixels):
             if X.shape[1:] != self.input_shape_:
@@ -204,7 +217,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             outputs(
                 self.module_, torch.tensor(np.ascontiguousarray(part), dtype=weight.dtype, device=weight.device)
             ).cpu()
-            for part in np.array_split(x, max(1, -(-len(x) // 65536)))
+            for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
         ]
         return torch.cat(parts)
 

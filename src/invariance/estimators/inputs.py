@@ -1,4 +1,4 @@
-"""What people hand in, as arrays: numpy, pandas, polars and torch; and as environments."""
+"""Inputs as arrays, from numpy, pandas, polars and torch; and rows as environments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,77 +12,69 @@ from torch import Tensor
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
 from invariance.core.inputs import Inputs, Pixels
+from invariance.core.rows import Rows, coded
 
-ALONE = "all"
-"""What the one environment is called where none are given."""
+SINGLE = "all"
+"""The name of the one environment where none are given."""
 
 
 def plain(values: Any) -> Any:
     """Tensors and columns as numpy arrays; tables and everything else as they are."""
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
-            raise BadValue("X is a sparse tensor and a dense one is wanted; give X.to_dense()")
+            raise BadValue("X is a sparse tensor, expected a dense one; give X.to_dense()")
         values = values.detach().cpu()
         return (values.float() if values.dtype in (torch.half, torch.bfloat16) else values).numpy()
     if issparse(values):
-        raise BadValue("X is a sparse matrix and a dense one is wanted; give X.toarray(), or drop columns before")
+        raise BadValue("X is a sparse matrix, expected a dense one; give X.toarray(), or drop columns first")
     return values
 
 
 def column(values: Any, name: str, rows: int) -> NDArray[Any]:
-    """One value a row."""
+    """One value per row."""
     array = np.asarray(plain(values))
     if array.shape != (rows,):
-        raise BadValue(f"{name} has shape {array.shape}; one value for each of the {rows} rows is wanted")
+        raise BadValue(f"{name} has shape {array.shape}; expected one value for each of the {rows} rows")
     return array
 
 
 def grouped(environments: ArrayLike | None, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The environments there are, sorted, and which one each row is of."""
+    """The different environments, sorted, and the code of each row's one, [n]."""
     if environments is None:
-        return np.array([ALONE]), np.zeros(rows, dtype=np.int64)
+        return np.array([SINGLE]), np.zeros(rows, dtype=np.int64)
     array = column(environments, "environments", rows)
     values = array.tolist()
     for row, value in enumerate(values):
         if value is None or value != value:
             raise BadValue(f"environments has no value in row {row}; name it, or drop the row")
     try:
-        found = sorted(set(values))
+        return coded(array)
     except TypeError:
         kinds = sorted({type(value).__name__ for value in values})
         raise BadValue(f"environments mixes {' and '.join(kinds)}; give one kind, for example all as text") from None
-    place = {value: e for e, value in enumerate(found)}
-    codes = np.fromiter((place[value] for value in values), dtype=np.int64, count=rows)
-    return np.array(found, dtype=array.dtype), codes
 
 
 def weighed(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
-    """What each row counts, or None where all count the same."""
+    """The weight of each row, or None where all rows count the same."""
     if sample_weight is None:
         return None
     given = np.asarray(plain(sample_weight), dtype=np.float64)
     weight = column(np.full(rows, given) if given.ndim == 0 else given, "sample_weight", rows)
     if not np.isfinite(weight).all() or (weight < 0).any():
-        raise BadValue("sample_weight holds a negative or missing number; weights are 0 or more")
+        raise BadValue("sample_weight holds a negative or missing number; expected numbers of 0 or more")
     if not weight.any():
-        raise BadValue("sample_weight is zero for every row; at least one row has to count")
+        raise BadValue("sample_weight is zero for every row; give at least one row a positive weight")
     return weight
 
 
-def split(
-    x: NDArray[Any] | Pixels,
-    y: NDArray[Any],
-    codes: NDArray[np.int64],
-    names: list[str],
-    weight: NDArray[np.float64] | None,
-    device: torch.device,
-) -> list[Environment]:
-    """The rows of each environment, in the order they came in; parts of one tensor."""
-    order = np.argsort(codes, kind="stable")
-    sizes = np.bincount(codes, minlength=len(names)).tolist()
-    xs = _parts(x[order], sizes, device)
-    ys = torch.from_numpy(y[order]).to(device).split(sizes)
+def split(rows: Rows, targets: NDArray[Any], device: torch.device) -> list[Environment]:
+    """The rows of each environment with their ``targets`` [n], in the given order; parts of one tensor."""
+    order = np.argsort(rows.codes, kind="stable")
+    sizes, weight = rows.counts, rows.weight
+    xs = _parts(rows.x[order], sizes, device)
+    ys = torch.from_numpy(targets[order]).to(device).split(sizes)
     ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).to(device).split(sizes)
+    names = [str(name) for name in rows.names.tolist()]
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]
 
 
@@ -90,6 +82,6 @@ def _parts(x: NDArray[Any] | Pixels, sizes: list[int], device: torch.device) -> 
     if not isinstance(x, Pixels):
         return torch.from_numpy(np.ascontiguousarray(x)).to(device).split(sizes)
     if device.type != "cpu":
-        raise BadValue(f"pixels are read on the processor, not on {device}; take device='cpu', or give X as numbers")
+        raise BadValue(f"pixels are read on the CPU, not on {device}; use device='cpu', or give X as numbers")
     ends = np.cumsum(sizes)
     return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]

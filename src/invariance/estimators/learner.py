@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.families import Family
 from invariance.core.inputs import Pixels
@@ -20,8 +19,8 @@ from invariance.training.selection import Checkpoint
 from invariance.training.train import Snapshot, train
 
 CHECKPOINTS = 10
-LOOK, LOOK_AT_IMAGES = 20_000, 500
-"""How many training rows are looked at in a checkpoint; looking at an image costs as much as thousands of numbers."""
+MAX_ROWS, MAX_IMAGES = 20_000, 500
+"""Training samples that a checkpoint is measured on; an image costs as much as thousands of rows."""
 
 Watch = Callable[[Checkpoint], None]
 
@@ -65,40 +64,37 @@ class Learner:
         """Train on some environments, measuring there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
-        most = LOOK_AT_IMAGES if isinstance(environments[0].x, Pixels) else LOOK
-        look = some(environments, most, seed), some(validation, LOOK, seed)
+        most = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
+        samples = subsample(environments, most, seed), subsample(validation, MAX_ROWS, seed)
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe = self.recipe(objective, environments)
         for snapshot in train(model, objective, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
             model = snapshot.model
-            history.append(_measure(snapshot, *look, family))
+            history.append(_measure(snapshot, *samples, family))
             if keep:
                 states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
             watch(history[-1])
         return Trained(model.eval(), tuple(history), tuple(states))
 
 
-def some(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:
-    """At most about so many rows, the same share of each environment that has more than its part."""
+def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:
+    """At most about ``rows`` rows in all, and no more of any environment than an equal part of them."""
     most = max(1, rows // max(1, len(environments)))
-    return [e if len(e) <= most else take(e, _drawn(e, seed)[:most]) for e in environments]
+    return [e if len(e) <= most else e.take(_drawn(e, seed)[:most]) for e in environments]
 
 
-def apart(environments: Sequence[Environment], share: float, seed: int) -> tuple[list[Environment], list[Environment]]:
-    """A ``share`` of the rows of each environment kept aside, and the rest; an environment of one row is not split."""
+def validation_split(
+    environments: Sequence[Environment], share: float, seed: int
+) -> tuple[list[Environment], list[Environment]]:
+    """Training rows, and a ``share`` of each environment's rows for validation; one row alone is for training."""
     train, validation = [], []
     for e in environments:
         many = min(len(e) - 1, max(1, round(share * len(e))))
         order = _drawn(e, seed)
-        train.append(take(e, order[many:].sort().values) if many else e)
-        validation += [take(e, order[:many].sort().values)] if many else []
+        train.append(e.take(order[many:].sort().values) if many else e)
+        validation += [e.take(order[:many].sort().values)] if many else []
     return train, validation
-
-
-def take(e: Environment, rows: Tensor) -> Environment:
-    """Some rows of an environment."""
-    return Environment(e.name, e.x[rows], e.y[rows], None if e.weight is None else e.weight[rows])
 
 
 def _drawn(e: Environment, seed: int) -> Tensor:
@@ -118,9 +114,3 @@ def _measure(snapshot: Snapshot, train: list[Environment], held: list[Environmen
         risk=kept.risk,
         alike=kept.alike,
     )
-
-
-def scored(batch: Batch, f: Tensor, names: Sequence[str]) -> Scores:
-    """The mean score in each environment."""
-    means = batch.mean(batch.family.score(f, batch.y).double()).tolist()
-    return Scores(dict(zip(names, means, strict=True)))

@@ -14,11 +14,11 @@ from invariance.core.seeding import generator
 from invariance.models.base import Architecture, Model, linear
 from invariance.models.linear import Gate
 
-ROWS = 65536
-"""How many rows are looked at together."""
+CHUNK_ROWS = 65536
+"""Rows that are averaged together."""
 
 Features = nn.Module | Architecture
-"""What may stand in the place of hidden layers."""
+"""What may replace the hidden layers."""
 
 
 class Standard(nn.Module):
@@ -31,7 +31,7 @@ class Standard(nn.Module):
 
     @classmethod
     def of(cls, environments: Sequence[Environment]) -> "Standard":
-        """From the samples of some environments; bytes stand for numbers in [0, 1] and are left as they are."""
+        """From the samples of some environments; bytes stand for numbers in [0, 1] and are not standardised."""
         if not environments[0].x.dtype.is_floating_point:
             first = floats(environments[0].x[:1])
             still = first.new_zeros(first.shape[1], *[1] * (first.ndim - 2))  # [C, 1, …]
@@ -51,7 +51,7 @@ def _average(environments: Sequence[Environment], of: Callable[[Tensor], Tensor]
     total, count = torch.zeros((), dtype=torch.float64), 0.0
     for e in environments:
         weight = torch.ones_like(e.y, dtype=torch.float64) if e.weight is None else e.weight.double()
-        for x, w in zip(e.x.split(ROWS), weight.split(ROWS), strict=True):
+        for x, w in zip(e.x.split(CHUNK_ROWS), weight.split(CHUNK_ROWS), strict=True):
             values = of(floats(x)).double()
             values = values.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else values  # [n, C, 1, …]
             total = total.to(w.device) + torch.tensordot(w, values, dims=1)
@@ -104,7 +104,7 @@ def assemble(
 def _width(features: nn.Module, x: Tensor) -> int:
     """How many features a module gives."""
     if not isinstance(features, nn.Module):
-        raise BadValue(f"features is {features!r}; a torch module or an architecture is wanted, or None")
+        raise BadValue(f"features is {features!r}; expected a torch module, an architecture or None")
     try:
         with torch.no_grad():
             z = deepcopy(features).to(x.device, x.dtype).eval()(x)
@@ -112,5 +112,5 @@ def _width(features: nn.Module, x: Tensor) -> int:
         reason = str(error).splitlines()[0]
         raise BadValue(f"features cannot take rows of shape {tuple(x.shape[1:])}: {reason}") from None
     if z.ndim != 2 or len(z) != len(x):
-        raise BadValue(f"features gives shape {tuple(z.shape)} for {len(x)} rows; one vector a row is wanted")
+        raise BadValue(f"features gives shape {tuple(z.shape)} for {len(x)} rows; expected one vector per row")
     return int(z.shape[1])

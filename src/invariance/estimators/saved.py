@@ -1,7 +1,5 @@
-"""A fitted estimator on disk: opens wherever the package is, whatever its version, and nothing is unpickled."""
+"""A fitted estimator in a model folder: how it is described as plain data, and how it is restored."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +12,9 @@ from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from sklearn.utils.validation import check_is_fitted
 
+from invariance.core import model_folder
 from invariance.core.errors import BadValue, DataError
-from invariance.core.model_folder import MANIFEST, WEIGHTS, reading, write
-from invariance.core.provenance import provenance
+from invariance.core.model_folder import Manifest
 from invariance.core.seeding import generator
 from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
@@ -33,14 +31,13 @@ from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 from invariance.training.selection import Checkpoint
 
-FORMAT, REVISION = "invariance estimator", 1
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 HISTORY: TypeAdapter[tuple[Checkpoint, ...]] = TypeAdapter(tuple[Checkpoint, ...])
 
 
 class Saved(NamedTuple):
-    """What lies in a folder: the estimator, its card, and what its writer put beside it."""
+    """What a folder holds: the estimator, its card, and the plain data that were saved with it."""
 
     estimator: Any
     card: dict[str, Any]
@@ -57,54 +54,44 @@ def save(
 ) -> None:
     """Write weights, manifest and model card to ``folder``.
 
-    ``about`` is what else the card should say, ``extra`` any plain data that belong to the model.
+    ``about`` is added to the card, ``extra`` is plain data that is saved with the model.
     """
     check_is_fitted(estimator)
+    said = card(estimator, licence, about or {})
+    content = {"card": said, "extra": dict(extra or {}), **_described(estimator)}
     weights = packed({k: v.cpu().contiguous() for k, v in estimator.module_.state_dict().items()})
-    content = {
-        "format": FORMAT,
-        "revision": REVISION,
-        "versions": provenance()["versions"],
-        "card": (said := card(estimator, licence, about or {})),
-        "extra": dict(extra or {}),
-        **_described(estimator),
-        "weights": _hash(weights),
-    }
-    try:
-        content = json.loads(json.dumps(content))
-    except (TypeError, ValueError) as error:
-        raise BadValue(f"what was given as about or extra cannot be saved ({error}); give plain data") from None
-    text = json.dumps(content | {"seal": _seal(content)}, indent=2, ensure_ascii=False) + "\n"
-    write(Path(folder), {WEIGHTS: weights, CARD: readme(said).encode(), MANIFEST: text.encode()})
-
-
-def load(folder: Path | str, *, features: Features | None = None) -> Any:
-    """The estimator that was saved, ready to predict, bit for bit as it did.
-
-    A model with features of the user's own needs them again: a module of the same architecture.
-    """
-    return read(folder, features=features).estimator
+    model_folder.save(Path(folder), _kind(estimator), content, weights, {CARD: readme(said).encode()})
 
 
 def read(folder: Path | str, *, features: Features | None = None) -> Saved:
-    """Everything that was saved."""
-    folder = Path(folder)
-    with reading(folder, "estimator", "'invariance fit' or invariance.save"):
-        content, weights = _checked(folder)
-        estimator = KINDS[content["kind"]](**_parameters(content["parameters"], features, folder))
-        _restore(estimator, content)
-        estimator.module_ = _module(estimator, content, unpacked(weights))
-    return Saved(estimator, content["card"], content["extra"])
+    """The estimator in a folder, with its card and extra data."""
+    manifest = model_folder.read(folder)
+    if manifest.kind not in KINDS:
+        raise DataError(f"{folder} holds a {manifest.kind}, expected an estimator; open it with invariance.load")
+    estimator = model_folder.restore(manifest, features)
+    return Saved(estimator, manifest.content["card"], manifest.content["extra"])
+
+
+def restore(manifest: Manifest, features: Features | None) -> Invariant:
+    """The estimator of a manifest, ready to predict, bit for bit as it did."""
+    content = manifest.content
+    estimator: Invariant = KINDS[manifest.kind](**_parameters(content["parameters"], features, manifest.folder))
+    _restore(estimator, content)
+    estimator.module_ = _module(estimator, content, unpacked(manifest.weights))
+    return estimator
+
+
+def _kind(estimator: Invariant) -> str:
+    return next(kind for kind, cls in KINDS.items() if isinstance(estimator, cls))
 
 
 def _described(estimator: Invariant) -> dict[str, Any]:
     """Everything but the weights, as plain data."""
-    kind = next(kind for kind, cls in KINDS.items() if isinstance(estimator, cls))
+    kind = _kind(estimator)
     names = getattr(estimator, "feature_names_in_", None)
     choice = estimator.choice_
     standard = next(part for part in estimator.module_.modules() if isinstance(part, Standard))
     return {
-        "kind": kind,
         "parameters": _plain_parameters(estimator),
         "columns": int(estimator.n_features_in_),
         "column_names": None if names is None else list(names),
@@ -161,31 +148,6 @@ def _module(estimator: Invariant, content: dict[str, Any], weights: dict[str, to
     return model.eval()
 
 
-def _checked(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Manifest and weights, if they are as they were written."""
-    content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise DataError(f"{folder} holds something else than an estimator; give a folder that invariance.save wrote")
-    if content["revision"] > REVISION:
-        made = content["versions"]["invariance"]
-        raise DataError(f"{folder} was written by invariance {made}, which is newer; install that or a later one")
-    weights = (folder / WEIGHTS).read_bytes()
-    seal = content.pop("seal", None)
-    for name, whole in ((MANIFEST, seal == _seal(content)), (WEIGHTS, content["weights"] == _hash(weights))):
-        if not whole:
-            raise DataError(f"{folder / name} is not as it was written; save the estimator again")
-    return content, weights
-
-
-def _seal(content: dict[str, Any]) -> str:
-    """A hash that finds accidents and edits; it is no signature."""
-    return _hash(json.dumps(content, sort_keys=True).encode())
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) -> dict[str, Any]:
     if isinstance(plain["features"], dict):
         features = MODELS.load(plain["features"])
@@ -220,7 +182,7 @@ def _plain_features(own: Features | None) -> str | dict[str, Any] | None:
     if not isinstance(own, Architecture):
         return None if own is None else type(own).__name__
     plain = MODELS.dump(own)
-    return plain | {"weights": None} if "weights" in plain else plain  # these are the model's by now
+    return plain | {"weights": None} if "weights" in plain else plain  # they are in the folder
 
 
 def _plain_recipe(how: str | Recipe) -> str | dict[str, Any]:

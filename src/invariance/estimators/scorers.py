@@ -13,16 +13,18 @@ from invariance.evaluation.scores import Scores
 
 
 def accuracies(y: Any, predicted: Any, environments: ArrayLike) -> Scores:
-    """The share of right predictions in each environment."""
-    right = np.asarray(plain(y)) == np.asarray(plain(predicted))
-    names, codes = grouped(environments, len(right))
-    shares = np.bincount(codes, weights=right) / np.bincount(codes)
-    return Scores(dict(zip(map(str, names.tolist()), shares.tolist(), strict=True)))
+    """The accuracy in each environment, with 95 % intervals."""
+    correct = np.asarray(plain(y)) == np.asarray(plain(predicted))
+    values, codes = grouped(environments, len(correct))
+    names, hits = [str(value) for value in values.tolist()], np.bincount(codes, weights=correct).astype(int)
+    return Scores.of_counts(
+        dict(zip(names, hits.tolist(), strict=True)), dict(zip(names, np.bincount(codes).tolist(), strict=True))
+    )
 
 
 @dataclass(frozen=True)
 class EnvironmentScorer:
-    """Scores a fitted classifier, higher is better; asks for ``environments`` where metadata is routed."""
+    """Scores a fitted classifier, higher is better; requests ``environments`` where metadata is routed."""
 
     name: str
     measure: Literal["mean", "worst", "gap"]
@@ -30,12 +32,12 @@ class EnvironmentScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, environments: ArrayLike | None = None) -> float:
         if environments is None:
-            raise BadValue(f"{self.name} needs environments=, one value a row; with scikit-learn's metadata routing on")
+            raise BadValue(f"{self.name} needs environments=, one value per row; use scikit-learn's metadata routing")
         scores = accuracies(column(y, "y", len(y)), estimator.predict(X), environments)
         return self.sign * float(getattr(scores, self.measure))
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What scikit-learn should hand on."""
+        """The metadata that scikit-learn should pass on."""
         request = MetadataRequest(owner=self.name)
         request.score.add_request(param="environments", alias=True)
         return request
@@ -48,4 +50,4 @@ worst_environment_accuracy = EnvironmentScorer("worst_environment_accuracy", "wo
 """Accuracy in the environment where it is lowest."""
 
 accuracy_gap = EnvironmentScorer("accuracy_gap", "gap", -1.0)
-"""Lowest less highest accuracy: minus the gap, since the highest score is taken for the best."""
+"""Lowest minus highest accuracy: minus the gap, since scikit-learn takes the highest score for the best."""

@@ -1,20 +1,30 @@
-"""A run and its trained model on disk."""
+"""A run and its trained model in a model folder."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from safetensors.torch import load_file
+from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 
+from invariance.core import model_folder
 from invariance.core.environment import Benchmark
-from invariance.core.model_folder import MANIFEST, WEIGHTS, reading, write
-from invariance.core.provenance import provenance
+from invariance.core.errors import BadValue, DataError
+from invariance.core.model_folder import Manifest
 from invariance.core.seeding import generator
 from invariance.experiments.run import Executed, Run, fresh_model, load_benchmark
 from invariance.models.base import Model
 from invariance.models.resnet import ResNet
+
+KIND = "run"
+
+
+class TrainedRun(NamedTuple):
+    """A run, its model ready to predict, and its benchmark."""
+
+    run: Run
+    model: Model
+    benchmark: Benchmark
 
 
 def save(executed: Executed, folder: Path) -> None:
@@ -22,24 +32,31 @@ def save(executed: Executed, folder: Path) -> None:
     content = {
         "run": executed.run.to_json(),
         "environments": [{"name": e.name, "samples": len(e)} for e in executed.benchmark.train],
-        "versions": provenance()["versions"],
     }
     tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write(folder, {WEIGHTS: packed(tensors), MANIFEST: text.encode()})
+    model_folder.save(folder, KIND, content, packed(tensors))
 
 
-def load(folder: Path) -> tuple[Run, Model, Benchmark]:
-    """The run, its model ready to predict, and its benchmark."""
-    with reading(folder, "run", "'invariance train'"):
-        content: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        run = Run.from_json(content["run"])
-        spec = run.spec
-        if isinstance(spec.model, ResNet):
-            spec = replace(spec, model=replace(spec.model, weights=None))  # all of them are in the folder
-        weights = load_file(folder / WEIGHTS)
-        benchmark = load_benchmark(spec)
-        fresh = fresh_model(spec, benchmark)
-        model = spec.objective.prepare(fresh, len(benchmark.train), generator(spec.seed, "objective"))
-        model.load_state_dict(weights)
-    return run, model.eval(), benchmark
+def load(folder: Path) -> TrainedRun:
+    """The run in a folder that ``invariance train`` wrote."""
+    manifest = model_folder.read(folder)
+    if manifest.kind != KIND:
+        raise DataError(f"{folder} holds a {manifest.kind}, expected a run; open it with invariance.load")
+    run: TrainedRun = model_folder.restore(manifest)
+    return run
+
+
+def restore(manifest: Manifest, features: Any = None) -> TrainedRun:
+    """The run of a manifest; its model has all its weights in the folder, and takes no ``features``."""
+    if features is not None:
+        raise BadValue(f"the run in {manifest.folder} has an architecture of its own; leave out features=")
+    run = Run.from_json(manifest.content["run"])
+    spec = run.spec
+    if isinstance(spec.model, ResNet):
+        spec = replace(spec, model=replace(spec.model, weights=None))
+    benchmark = load_benchmark(spec)
+    model = spec.objective.prepare(
+        fresh_model(spec, benchmark), len(benchmark.train), generator(spec.seed, "objective")
+    )
+    model.load_state_dict(unpacked(manifest.weights))
+    return TrainedRun(run, model.eval(), benchmark)

@@ -1,1 +1,1 @@
-"""Models of somebody's own data: an estimator, what reads its files, and an assessment of both."""
+"""Models of a user's own data: an estimator, a reader of its files, and an assessment of both."""

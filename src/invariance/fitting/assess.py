@@ -1,4 +1,4 @@
-"""A fitted model and its rival, examined in environments that they were not trained in."""
+"""A fitted model and its baseline, evaluated in environments that they were not trained in."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,41 +7,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from invariance.core.environment import environment_folds
 from invariance.core.errors import InvarianceError
-from invariance.estimators.rows import Rows
-from invariance.fitting.by_environment import Forecast, Probabilities, Site, forecast, reliability, sites
-from invariance.fitting.importance import Leaning, answers_of, leanings
+from invariance.core.rows import Rows
+from invariance.fitting.by_environment import (
+    EnvironmentScore,
+    Forecast,
+    Probabilities,
+    environment_scores,
+    forecast,
+    reliability,
+)
+from invariance.fitting.importance import PermutationImportance, permutation_importances, predicted_class
 
-FOLDS, FEW_FOLDS = 10, 5
-MANY_ROWS = 20_000
-"""From so many rows on, environments are left out in fewer parts."""
+MAX_FOLDS, MAX_FOLDS_OF_LARGE_DATA = 10, 5
+LARGE_DATA_ROWS = 20_000
+"""From so many rows on, environments are left out in fewer folds."""
 
 Points = tuple[tuple[float, float, int], ...]
 
 
 @dataclass(frozen=True)
 class Examined:
-    """One model: at known sites, at each site when it was left out of training, at the sites of a test table."""
+    """One model: in known environments, in each environment when it was left out of training, in those of test data."""
 
     title: str
-    known: tuple[Site, ...]
-    new: tuple[Site, ...]
-    test: tuple[Site, ...]
+    known: tuple[EnvironmentScore, ...]
+    new: tuple[EnvironmentScore, ...]
+    test: tuple[EnvironmentScore, ...]
     reliability: Points
-    leanings: tuple[Leaning, ...]
+    importances: tuple[PermutationImportance, ...]
 
     @property
     def forecast(self) -> Forecast | None:
-        """Accuracy at a site that is not there yet."""
+        """Accuracy in a new environment."""
         return forecast(self.new)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
+        scores = {"known": self.known, "new": self.new, "test": self.test}
+        return {
+            "title": self.title,
+            **{name: [score.to_json() for score in each] for name, each in scores.items()},
+            "reliability": self.reliability,
+            "leanings": [importance.to_json() for importance in self.importances],
+        }
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """The model, and beside it the one it was preferred to: one of the two is ERM. One environment has no rival."""
+    """The model and its baseline: one of the two is ERM. With one environment there is no baseline."""
 
     model: Examined
-    rival: Examined | None
+    baseline: Examined | None
     reason: str
     """Why this method was chosen, where it was."""
     classes: tuple[tuple[str, int], ...]
@@ -52,18 +70,29 @@ class Assessment:
 
     @property
     def both(self) -> tuple[Examined, ...]:
-        """The model, then its rival."""
-        return (self.model, self.rival) if self.rival else (self.model,)
+        """The model, then its baseline."""
+        return (self.model, self.baseline) if self.baseline else (self.model,)
 
     @property
     def erm(self) -> Examined:
-        """Whichever it is."""
-        return self.rival if self.rival and self.rival.title == "ERM" else self.model
+        """Whichever of the two is ERM."""
+        return self.baseline if self.baseline and self.baseline.title == "ERM" else self.model
 
     @property
     def rows(self) -> int:
-        """That the model was trained on."""
+        """The number of training rows."""
         return sum(many for _, many in self.classes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
+        return {
+            "model": self.model.to_json(),
+            "rival": self.baseline.to_json() if self.baseline else None,
+            "reason": self.reason,
+            "classes": self.classes,
+            "environments": self.environments,
+            "unit": self.unit,
+        }
 
 
 Fit = Callable[[Rows], Any]
@@ -78,43 +107,40 @@ def examine(
     test: Rows | None,
     columns: Sequence[tuple[str, slice]],
 ) -> Examined:
-    """One model, with as many more trainings as there are parts of the environments to leave out.
+    """Evaluate one model, and train it again once per fold of the environments.
 
-    Columns are shuffled where there are some: images have none.
+    Permutation importance is measured for tables; images have no columns.
     """
-    classes, x = fitted.classes_, rows.x
-    names, e = _numbered(rows.environments)
+    classes, x, codes = fitted.classes_, rows.x, rows.codes
+    names = [str(name) for name in rows.names]
     y = np.searchsorted(classes, rows.y)
-    p = fitted.predict_proba(rows.x)
-    new, there = left_out(fit, rows, e, len(names), classes)
+    p = fitted.predict_proba(x)
+    new, there = left_out(fit, rows, classes)
+    predict = predicted_class(fitted.predict_proba)
     return Examined(
         title,
-        sites(p, y, e, names),
-        sites(new[there], y[there], e[there], names) if there.any() else (),
-        _test_sites(fitted, test) if test else (),
+        environment_scores(p, y, codes, names),
+        environment_scores(new[there], y[there], codes[there], names) if there.any() else (),
+        _test_scores(fitted, test) if test else (),
         reliability(new[there], y[there]) if there.any() else reliability(p, y),
-        leanings(answers_of(fitted.predict_proba), x, y, e, names, columns) if isinstance(x, np.ndarray) else (),
+        permutation_importances(predict, x, y, codes, names, columns) if isinstance(x, np.ndarray) else (),
     )
 
 
-def left_out(
-    fit: Fit, rows: Rows, e: NDArray[np.int64], environments: int, classes: NDArray[Any]
-) -> tuple[Probabilities, NDArray[np.bool_]]:
-    """Probabilities for rows of environments that took no part in training, [n, classes], and which rows have some.
+def left_out(fit: Fit, rows: Rows, classes: NDArray[Any]) -> tuple[Probabilities, NDArray[np.bool_]]:
+    """Probabilities for rows of environments that were left out of training, [n, classes], and which rows have some.
 
-    A part of the environments is passed over where the rest cannot be trained on: one environment, or one class.
+    A fold is skipped where the rest cannot be trained on: one environment, or one class.
     """
-    p = np.full((len(e), len(classes)), np.nan)
+    environments = len(rows.names)
+    p = np.full((len(rows), len(classes)), np.nan)
     if environments < 3:
         return p, np.isfinite(p[:, 0])
-    order = np.random.default_rng(0).permutation(environments)
-    folds = min(environments, FOLDS if len(e) < MANY_ROWS else FEW_FOLDS)
-    part = np.empty(environments, np.int64)
-    part[order] = np.arange(environments) % folds
-    for fold in range(folds):
-        held = part[e] == fold
+    order = np.random.default_rng(0).permutation(environments).tolist()
+    for fold in environment_folds(order, MAX_FOLDS if len(rows) < LARGE_DATA_ROWS else MAX_FOLDS_OF_LARGE_DATA):
+        held = np.isin(rows.codes, fold)
         try:
-            model = fit(rows[~held])
+            model = fit(rows.take(~held))
         except InvarianceError:
             continue
         p[held] = 0
@@ -122,15 +148,8 @@ def left_out(
     return p, np.isfinite(p[:, 0])
 
 
-def _test_sites(fitted: Any, test: Rows) -> tuple[Site, ...]:
-    """A class that was never seen in training is never right."""
-    names, e = _numbered(test.environments)
+def _test_scores(fitted: Any, test: Rows) -> tuple[EnvironmentScore, ...]:
+    """Rows of a class that was not in the training data count as errors."""
     place = np.searchsorted(fitted.classes_, test.y).clip(max=len(fitted.classes_) - 1)
     y = np.where(fitted.classes_[place] == test.y, place, len(fitted.classes_))
-    return sites(fitted.predict_proba(test.x), y, e, names)
-
-
-def _numbered(environments: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
-    """The environments there are, and which one each row is of."""
-    names, numbers = np.unique(environments, return_inverse=True)
-    return [str(name) for name in names], numbers
+    return environment_scores(fitted.predict_proba(test.x), y, test.codes, [str(name) for name in test.names])

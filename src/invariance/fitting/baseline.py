@@ -1,4 +1,4 @@
-"""The model that was fitted beside the one it was preferred to."""
+"""A fitted model assessed beside its baseline."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.rows import Rows
 from invariance.fitting.assess import Assessment, examine
 from invariance.methods.base import Method
 
@@ -17,15 +17,17 @@ from invariance.methods.base import Method
 def assess(
     estimator: InvariantClassifier, rows: Rows, test: Rows | None, columns: Sequence[tuple[str, slice]]
 ) -> Assessment:
-    """Examine a fitted classifier and its rival, each trained again without some of the environments in turn."""
-    other = _baseline(estimator)
-    look = partial(examine, rows=rows, test=test, columns=columns)
-    model = look(estimator.objective_.title, estimator, partial(_fit, estimator, estimator.objective_))
-    rival = look(other.title, _fit(estimator, other, rows), partial(_fit, estimator, other)) if other else None
+    """Examine a fitted classifier and its baseline, each trained again with environments left out in turn."""
+    method = _baseline(estimator)
+    examined = partial(examine, rows=rows, test=test, columns=columns)
+    model = examined(estimator.objective_.title, estimator, partial(_fit, estimator, estimator.objective_))
+    baseline = None
+    if method:
+        baseline = examined(method.title, _fit(estimator, method, rows), partial(_fit, estimator, method))
     names, counts = np.unique(rows.y, return_counts=True)
     return Assessment(
         model,
-        rival,
+        baseline,
         estimator.choice_.reason if estimator.choice_ else "",
         tuple(zip(map(str, names), counts.tolist(), strict=True)),
         len(estimator.environments_),
@@ -34,7 +36,7 @@ def assess(
 
 
 def _baseline(estimator: InvariantClassifier) -> Method | None:
-    """ERM; where the model is ERM itself, the best invariant method. None where there is but one environment."""
+    """ERM; where the model is ERM itself, the best invariant method; None with one environment."""
     if len(estimator.environments_) < 2:
         return None
     erm = defaults.objective("erm")
@@ -45,5 +47,4 @@ def _baseline(estimator: InvariantClassifier) -> Method | None:
 
 
 def _fit(estimator: InvariantClassifier, objective: Method, rows: Rows) -> Any:
-    fresh = clone(estimator).set_params(method=objective)
-    return fresh.fit(rows.x, rows.y, environments=rows.environments)
+    return clone(estimator).set_params(method=objective).fit_rows(rows)

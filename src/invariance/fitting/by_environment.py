@@ -1,4 +1,4 @@
-"""Accuracy and calibration in every environment, and what they let expect of a new one."""
+"""Accuracy and calibration in every environment, and a forecast for a new one."""
 
 import math
 from collections.abc import Sequence
@@ -10,90 +10,114 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from invariance.evaluation.scores import Scores
+
 Probabilities = NDArray[np.floating[Any]]
 
-BINS = 10
-NORMAL = 1.96
+CALIBRATION_BINS = 10
 
 
 @dataclass(frozen=True)
-class Site:
+class EnvironmentScore:
     """One model in one environment.
 
-    ``right`` is its accuracy with a 95 % interval, ``sure`` the mean probability it gives its own answers, ``error``
-    how far the two are apart within groups of equal certainty, ``chance`` the accuracy of always naming the most
-    frequent class there.
+    ``accuracy`` has the 95 % interval ``low`` to ``high``. ``confidence`` is the mean probability of the predicted
+    class, ``calibration_error`` the mean difference between confidence and accuracy in bins of equal confidence, and
+    ``majority`` the accuracy of always predicting the most frequent class there.
     """
 
     name: str
     rows: int
-    right: float
+    accuracy: float
     low: float
     high: float
-    sure: float
-    error: float
-    chance: float
+    confidence: float
+    calibration_error: float
+    majority: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "right": self.accuracy,
+            "low": self.low,
+            "high": self.high,
+            "sure": self.confidence,
+            "error": self.calibration_error,
+            "chance": self.majority,
+        }
+
+
+EnvironmentScores = tuple[EnvironmentScore, ...]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Accuracy at a site that is not there yet: mean over sites, and the 95 % range for one more of them."""
+    """Accuracy in a new environment: the mean over environments, and the 95 % prediction interval for one more."""
 
     mean: float
     low: float
     high: float
 
 
-def sites(
-    p: Probabilities, y: NDArray[np.int64], environment: NDArray[np.int64], names: Sequence[str]
-) -> tuple[Site, ...]:
-    """Every environment with rows: probabilities [n, classes], labels [n] and environments [n] by their numbers."""
-    order = np.argsort(environment, kind="stable")
-    ends = np.cumsum(np.bincount(environment, minlength=len(names)))
-    parts = np.split(order, ends[:-1])
-    return tuple(_site(name, p[rows], y[rows]) for name, rows in zip(names, parts, strict=True) if len(rows))
+def environment_scores(
+    p: Probabilities, y: NDArray[np.int64], codes: NDArray[np.int64], names: Sequence[str]
+) -> tuple[EnvironmentScore, ...]:
+    """Every environment with rows: probabilities [n, classes], labels [n] and environment codes [n] into ``names``."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+    parts = {name: rows for name, rows in zip(names, np.split(order, ends[:-1]), strict=True) if len(rows)}
+    correct = p.argmax(1) == y
+    scores = Scores.of_counts(
+        {name: int(correct[rows].sum()) for name, rows in parts.items()},
+        {name: len(rows) for name, rows in parts.items()},
+    )
+    return tuple(_score(name, scores, p[rows].max(1), correct[rows], y[rows]) for name, rows in parts.items())
 
 
-def _site(name: str, p: Probabilities, y: NDArray[np.int64]) -> Site:
-    right = p.argmax(1) == y
-    low, high = wilson(int(right.sum()), len(y))
-    sure = p.max(1)
-    chance = np.bincount(y).max() / len(y)
-    return Site(
-        name, len(y), float(right.mean()), low, high, float(sure.mean()), calibration_error(sure, right), float(chance)
+def _score(
+    name: str, scores: Scores, confidence: NDArray[Any], correct: NDArray[np.bool_], y: NDArray[np.int64]
+) -> EnvironmentScore:
+    low, high = (scores.intervals or {})[name]
+    return EnvironmentScore(
+        name,
+        len(y),
+        scores.by_environment[name],
+        low,
+        high,
+        float(confidence.mean()),
+        calibration_error(confidence, correct),
+        float(np.bincount(y).max() / len(y)),
     )
 
 
-def wilson(right: int, rows: int) -> tuple[float, float]:
-    """The 95 % interval of a share, which holds for few rows and for shares near 0 and 1 too."""
-    share, z = right / rows, NORMAL**2 / rows
-    middle = (share + z / 2) / (1 + z)
-    half = NORMAL * math.sqrt(share * (1 - share) / rows + z / (4 * rows)) / (1 + z)
-    return max(middle - half, 0.0), min(middle + half, 1.0)
-
-
-def calibration_error(sure: NDArray[Any], right: NDArray[np.bool_]) -> float:
-    """Σ_b n_b/n |mean sure − mean right| over bins of equal width."""
-    place = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
-    surplus = np.bincount(place, weights=sure - right, minlength=BINS)
-    return float(np.abs(surplus).sum() / len(sure))
+def calibration_error(confidence: NDArray[Any], correct: NDArray[np.bool_]) -> float:
+    """Σ_b n_b/n |mean confidence − accuracy| over bins b of equal width."""
+    surplus = np.bincount(_bins(confidence), weights=confidence - correct, minlength=CALIBRATION_BINS)
+    return float(np.abs(surplus).sum() / len(confidence))
 
 
 def reliability(p: Probabilities, y: NDArray[np.int64]) -> tuple[tuple[float, float, int], ...]:
-    """How sure, how often right, and how many rows, in each bin that has some."""
-    sure, right = p.max(1), p.argmax(1) == y
-    place = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
+    """Mean confidence, accuracy and number of rows in each bin of confidence that has rows."""
+    confidence, correct = p.max(1), p.argmax(1) == y
+    place = _bins(confidence)
     return tuple(
-        (float(sure[place == b].mean()), float(right[place == b].mean()), int((place == b).sum()))
+        (float(confidence[place == b].mean()), float(correct[place == b].mean()), int((place == b).sum()))
         for b in np.unique(place)
     )
 
 
-def forecast(found: Sequence[Site]) -> Forecast | None:
-    """From the accuracies at sites that were left out in turn: m ± t₍₀.₉₇₅,ₑ₋₁₎ · s · √(1 + 1/E); None for one site."""
-    if len(found) < 2:
+def _bins(confidence: NDArray[Any]) -> NDArray[np.int64]:
+    bins: NDArray[np.int64] = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+    return bins
+
+
+def forecast(scores: Sequence[EnvironmentScore]) -> Forecast | None:
+    """From accuracies in left-out environments: m ± t₍₀.₉₇₅,ₑ₋₁₎ · s · √(1 + 1/E); None for fewer than two."""
+    if len(scores) < 2:
         return None
-    each = [site.right for site in found]
+    each = [score.accuracy for score in scores]
     mean, e = fmean(each), len(each)
     half = float(student.ppf(0.975, e - 1)) * stdev(each) * math.sqrt(1 + 1 / e)
     return Forecast(mean, max(mean - half, 0.0), min(mean + half, 1.0))

@@ -1,9 +1,10 @@
-"""Images in folders: to learn from, out of a cache; to predict, some at a time as they lie there."""
+"""Images in folders: for training out of a cache; for prediction from their files, in batches."""
 
 import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, final
 
@@ -15,26 +16,26 @@ from pydantic.dataclasses import dataclass
 from invariance.core.errors import BadValue, DataError
 from invariance.core.fields import STRICT
 from invariance.core.inputs import Pixels
+from invariance.core.rows import Rows
 from invariance.data.base import PHOTOGRAPHS
 from invariance.data.constructions.domains import images_of, tree
 from invariance.data.images.cache import NAMED, Broken, Picture
 from invariance.data.images.image_files import pictures, read
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.rows import Rows
-from invariance.fitting.reader import TABLES, Given, Labelled, Piece, Reader
+from invariance.fitting.reader import TABLES, Given, Piece, Reader
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
-AT_ONCE = 256
-"""Images that are in memory together."""
-ALONE = "there is one domain and nothing to be invariant across, so the model is ERM; give a folder with several"
-UPDATES, EPOCHS = 200, 8
-"""Of a training: as many passes over the images as make so many updates, and so many at least."""
+BATCH_IMAGES = 256
+"""Images that are decoded and predicted together."""
+SINGLE_DOMAIN = "with one domain there is nothing to be invariant across, so the model is ERM; give several domains"
+MIN_UPDATES, MIN_EPOCHS = 200, 8
+"""Training makes at least so many updates and passes over the images."""
 
 
 class _Decoded(NamedTuple):
-    """Images of some files, and which files these are: those that hold one."""
+    """The images that could be decoded, and the numbers of their files."""
 
     pixels: Pixels
     rows: NDArray[np.int64]
@@ -73,13 +74,14 @@ class ImageFolderReader(Reader):
         for start, (pixels, rows) in self._decoded(path if path.is_dir() else path.parent, names, notes):
             yield Piece(pixels, [names[start + row] for row in rows])
 
-    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Labelled]:
+    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
         if environment is not None:
             raise BadValue(f"the environments of {path} are its folders; leave out --environment")
         found = tree(images_of(_folder(path)))
         labels, domain = np.array(found.classes, dtype=object)[found.label.numpy()], found.domain.numpy()
+        names = np.array(found.domains, dtype=object)
         for start, (pixels, rows) in self._decoded(path, found.files.names, notes):
-            yield Labelled(pixels, labels[start + rows], found.domains, domain[start + rows])
+            yield Rows(pixels, labels[start + rows], domain[start + rows], names)
 
     def read(self, path: Path) -> Rows:
         """All images with a label at once; their bytes stay in the cache's file."""
@@ -91,16 +93,16 @@ class ImageFolderReader(Reader):
         whole = np.ones(len(images), dtype=bool)
         whole[list(broken)] = False
         labels = np.array(found.classes, dtype=object)[found.label.numpy()]
-        domains = np.array(found.domains, dtype=object)[found.domain.numpy()]
-        notes = _left_out([found.files.names[i] for i in broken])
-        return Rows(Pixels.of(images)[whole], labels[whole], domains[whole], notes)
+        domains = np.array(found.domains, dtype=object)
+        rows = Rows(Pixels.of(images), labels, found.domain.numpy(), domains).take(whole)
+        return replace(rows, notes=_left_out([found.files.names[i] for i in broken]))
 
     def _decoded(self, root: Path, names: Sequence[str], notes: list[str]) -> Iterator[tuple[int, _Decoded]]:
         """Images of files below ``root`` in their order, and how many files came before."""
         lost: list[str] = []
         with ThreadPoolExecutor() as pool:
-            for start in range(0, len(names), AT_ONCE):
-                some = names[start : start + AT_ONCE]
+            for start in range(0, len(names), BATCH_IMAGES):
+                some = names[start : start + BATCH_IMAGES]
                 made = list(pool.map(self._image, [root / name for name in some]))
                 rows = np.array([i for i, image in enumerate(made) if not isinstance(image, str)], dtype=np.int64)
                 lost += [name for name, image in zip(some, made, strict=True) if isinstance(image, str)]
@@ -135,27 +137,28 @@ def given_image_folder(
         "the class of an image",
         "its domain",
         {"images": path.absolute().name},
-        rows.notes if len(set(rows.environments.tolist())) > 1 else (*rows.notes, ALONE),
+        rows.notes if len(rows.names) > 1 else (*rows.notes, SINGLE_DOMAIN),
     )
 
 
 def _recipe(images: int, image_size: int, epochs: int | None) -> Recipe:
     """The default, with images that are mirrored and shifted by up to a sixteenth."""
     each = math.ceil(images / (recipe("default", PHOTOGRAPHS).batch_size or images))
-    changes = {"epochs": epochs or max(EPOCHS, math.ceil(UPDATES / each)), "augment": {"shift": image_size // 16}}
+    passes = epochs or max(MIN_EPOCHS, math.ceil(MIN_UPDATES / each))
+    changes = {"epochs": passes, "augment": {"shift": image_size // 16}}
     return recipe("default", PHOTOGRAPHS, changes=changes)
 
 
 def _unreadable(path: Path, reason: str, many: int = 1) -> DataError:
     more = f", the first of {many:,} such files" if many > 1 else ""
     return DataError(
-        f"{path} holds no image that can be read ({reason}){more}; put it right, or leave such files out: --broken skip"
+        f"{path} holds no image that can be read ({reason}){more}; repair it, or leave such files out: --broken skip"
     )
 
 
 def _folder(path: Path) -> Path:
     if not path.is_dir():
-        raise DataError(f"{path} is no folder; the model is one of images: give a folder with images in domain/class/")
+        raise DataError(f"{path} is not a folder, and the model was fitted to images: give images in domain/class/")
     return path
 
 
@@ -164,7 +167,7 @@ def _file(path: Path) -> Path:
         raise DataError(f"there is no file or folder {path}; check its name")
     if path.suffix.lower() in TABLES:
         raise DataError(
-            f"{path} is no image, and the model was fitted to images: give a folder of images or one of them, or a "
+            f"{path} is not an image, and the model was fitted to images: give a folder of images or one image, or a "
             "model that was fitted to a table"
         )
     return path

@@ -1,4 +1,4 @@
-"""What a model leans on: a column is shuffled among the rows of an environment, and its answers are compared."""
+"""Permutation importance: a column is shuffled among the rows of an environment, and predictions are compared."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,63 +7,77 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_SITES, MOST_ROWS, FEWEST_ROWS = 12, 2000, 50
-BUDGET = 4_000_000
+MAX_ENVIRONMENTS, MAX_ROWS, MIN_ROWS = 12, 2000, 50
+"""The largest environments are used, and of each between ``MIN_ROWS`` and ``MAX_ROWS`` rows, if it has as many."""
+MAX_PREDICTIONS = 4_000_000
 """Rows that are predicted for each model, at most."""
 
-Answers = Callable[[NDArray[np.float32]], NDArray[np.int64]]
+Predict = Callable[[NDArray[np.float32]], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Leaning:
-    """One column and one model: which share of its answers change when the column is shuffled, over all environments
-    and in each, and by how much accuracy falls in each. Where a column misleads, accuracy rises.
+class PermutationImportance:
+    """One column and one model: the share of predictions that change when the column is shuffled.
+
+    ``changed`` is the mean over environments; ``drop_by_environment`` says by how much accuracy falls in each. Where a
+    column misleads, accuracy rises.
     """
 
     column: str
     changed: float
-    changed_by_site: dict[str, float]
-    drop_by_site: dict[str, float]
+    changed_by_environment: dict[str, float]
+    drop_by_environment: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
+        return {
+            "column": self.column,
+            "changed": self.changed,
+            "changed_by_site": self.changed_by_environment,
+            "drop_by_site": self.drop_by_environment,
+        }
 
 
-def leanings(
-    answers: Answers,
+def permutation_importances(
+    predict: Predict,
     x: NDArray[np.float32],
     y: NDArray[np.int64],
-    environment: NDArray[np.int64],
+    codes: NDArray[np.int64],
     names: Sequence[str],
     columns: Sequence[tuple[str, slice]],
     seed: int = 0,
-) -> tuple[Leaning, ...]:
-    """Every column, in its order; of many environments the largest, and of many rows some."""
-    sizes = np.bincount(environment, minlength=len(names))
-    shown = [int(e) for e in np.argsort(-sizes, kind="stable")[:MOST_SITES] if sizes[e]]
-    most = min(MOST_ROWS, max(FEWEST_ROWS, BUDGET // (len(columns) * len(shown))))
+) -> tuple[PermutationImportance, ...]:
+    """Every column, in the given order; large data are subsampled."""
+    sizes = np.bincount(codes, minlength=len(names))
+    used = [int(e) for e in np.argsort(-sizes, kind="stable")[:MAX_ENVIRONMENTS] if sizes[e]]
+    most = min(MAX_ROWS, max(MIN_ROWS, MAX_PREDICTIONS // (len(columns) * len(used))))
     changed: list[dict[str, float]] = [{} for _ in columns]
     drops: list[dict[str, float]] = [{} for _ in columns]
-    for e in shown:
+    for e in used:
         rng = np.random.default_rng([seed, e])
-        rows = np.flatnonzero(environment == e)
+        rows = np.flatnonzero(codes == e)
         rows = np.sort(rng.choice(rows, most, replace=False)) if len(rows) > most else rows
-        here, labels, before = x[rows], y[rows], answers(x[rows])
+        here, labels, before = x[rows], y[rows], predict(x[rows])
         for i, (_, place) in enumerate(columns):
             mixed = here.copy()
             mixed[:, place] = here[rng.permutation(len(here)), place]
-            after = answers(mixed)
+            after = predict(mixed)
             changed[i][names[e]] = float((after != before).mean())
             drops[i][names[e]] = float((before == labels).mean() - (after == labels).mean())
     return tuple(
-        Leaning(name, float(np.mean(list(c.values()))), c, d)
+        PermutationImportance(name, float(np.mean(list(c.values()))), c, d)
         for (name, _), c, d in zip(columns, changed, drops, strict=True)
     )
 
 
-def most_apart(model: Sequence[Leaning], other: Sequence[Leaning], many: int) -> list[tuple[Leaning, Leaning]]:
-    """The columns on which the other model leans more than this one, or less, farthest apart first."""
-    pairs: list[tuple[Leaning, Leaning]] = list(zip(model, other, strict=True))
+def largest_differences(
+    model: Sequence[PermutationImportance], other: Sequence[PermutationImportance], many: int
+) -> list[tuple[PermutationImportance, PermutationImportance]]:
+    """The ``many`` columns whose importance differs most between two models, the largest difference first."""
+    pairs: list[tuple[PermutationImportance, PermutationImportance]] = list(zip(model, other, strict=True))
     return sorted(pairs, key=lambda pair: -abs(pair[1].changed - pair[0].changed))[:many]
 
 
-def answers_of(predict: Callable[[Any], Any]) -> Answers:
+def predicted_class(probabilities: Callable[[Any], Any]) -> Predict:
     """The number of the most probable class of each row."""
-    return lambda x: np.asarray(predict(x)).argmax(1)
+    return lambda x: np.asarray(probabilities(x)).argmax(1)

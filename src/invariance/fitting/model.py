@@ -1,4 +1,4 @@
-"""A model of somebody's own data: the estimator, what reads its files, and both on disk."""
+"""A model of a user's own data: the estimator, the reader of its files, and both on disk."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,27 +12,38 @@ from numpy.typing import NDArray
 from invariance.core.errors import DataError
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.saved import read, save
+from invariance.evaluation.scores import Scores
 from invariance.fitting.image_folder import ImageFolderReader
 from invariance.fitting.reader import Reader
 
+READER = "reader"
+"""Under this key of a manifest's extra data stands the kind of the reader; revision 1 had none."""
+
 
 class Predicted(NamedTuple):
-    """Probabilities of some samples, [n, classes], and what these are called, where they have names."""
+    """Probabilities of some samples, [n, classes], and the names of the samples, where they have names."""
 
     probabilities: NDArray[Any]
     names: Any
 
 
+class Evaluated(NamedTuple):
+    """Accuracy and number of samples in each environment."""
+
+    scores: Scores
+    samples: dict[str, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Reads samples and names their classes."""
+    """Reads samples and predicts their classes."""
 
     reader: Reader
     estimator: InvariantClassifier
 
     def save(self, folder: Path, *, licence: str, about: Mapping[str, Any]) -> None:
-        """Write both; ``about`` is what the model's card should say of its data."""
-        extra = {self.reader.kind: self.reader.to_json()}
+        """Write both; ``about`` is what the model's card says of its data."""
+        extra = {READER: self.reader.kind, self.reader.kind: self.reader.to_json()}
         save(self.estimator, folder, licence=licence, about=about, extra=extra)
 
     @classmethod
@@ -50,33 +61,37 @@ class Fitted:
         return [str(name) for name in self.estimator.classes_]
 
     def predict(self, path: Path, notes: list[str]) -> Iterator[Predicted]:
-        """Probabilities of all samples in their order, some at a time."""
+        """Probabilities of all samples in their order, in batches."""
         for x, names in self.reader.pieces(path, notes):
             if len(x):
                 yield Predicted(self.estimator.predict_proba(x), names)
 
-    def score(self, path: Path, environment: str | None, notes: list[str]) -> dict[str, tuple[int, int]]:
-        """How many samples of each environment were right, of how many, without keeping any."""
-        right: Counter[str] = Counter()
-        rows: Counter[str] = Counter()
-        for x, labels, sites, site in self.reader.labelled(path, environment, notes):
-            if not len(x):
+    def score(self, path: Path, environment: str | None, notes: list[str]) -> Evaluated:
+        """Accuracy in each environment, read in batches of which none is kept."""
+        classes = np.asarray(self.classes, dtype=object)
+        correct: Counter[str] = Counter()
+        samples: Counter[str] = Counter()
+        for rows in self.reader.labelled(path, environment, notes):
+            if not len(rows):
                 continue
-            hits = np.asarray(self.classes, dtype=object)[self.estimator.predict_proba(x).argmax(1)] == labels
-            counts = np.bincount(site, minlength=len(sites)), np.bincount(site, weights=hits, minlength=len(sites))
-            for name, many, hit in zip(sites, *(count.tolist() for count in counts), strict=True):
-                rows[name] += many
-                right[name] += int(hit)
-        if not rows:
-            raise DataError(f"{path} has nothing with a label to compare with")
-        return {name: (right[name], rows[name]) for name in sorted(rows)}
+            hits = classes[self.estimator.predict_proba(rows.x).argmax(1)] == rows.y
+            right = np.bincount(rows.codes, weights=hits, minlength=len(rows.names)).astype(int)
+            names = rows.names.tolist()
+            samples.update(dict(zip(names, rows.counts, strict=True)))
+            correct.update(dict(zip(names, right.tolist(), strict=True)))
+        if not samples:
+            raise DataError(f"{path} has no labelled samples to compare with")
+        counts = {name: samples[name] for name in sorted(samples) if samples[name]}
+        return Evaluated(Scores.of_counts(correct, counts), counts)
 
 
 def _reader(extra: Mapping[str, Any], folder: Path) -> Reader:
-    if ImageFolderReader.kind in extra:
-        return ImageFolderReader.from_json(extra[ImageFolderReader.kind])
-    if "table" in extra:
+    """The reader of the kind that the manifest names; in revision 1 its kind is the key under which it stands."""
+    kind = extra.get(READER) or next((kind for kind in ("pictures", "table") if kind in extra), None)
+    if kind == ImageFolderReader.kind:
+        return ImageFolderReader.from_json(extra[kind])
+    if kind == "table":
         from invariance.fitting.table import TableReader
 
-        return TableReader.from_json(extra["table"])
-    raise DataError(f"the model in {folder} was fitted in Python; use it there: invariance.load")
+        return TableReader.from_json(extra[kind])
+    raise DataError(f"the model in {folder} was fitted in Python and reads no files; use it with invariance.load")

@@ -1,4 +1,4 @@
-"""What turns somebody's files into samples; plain data that lie beside a model."""
+"""Readers turn files into samples; they are plain data that is saved with a model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -10,52 +10,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariance.core.inputs import Pixels
+from invariance.core.rows import Rows
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.rows import Rows
 
 Samples = NDArray[np.float32] | Pixels
 TABLES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".gz", ".xls", ".xlsx")
 IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-"""How the names of files end that are given to a model of the other kind by mistake."""
+"""Endings of files that are given to a model of the other kind by mistake."""
 
 
 class Piece(NamedTuple):
-    """Some samples in their order, and what they are called, where they have names."""
+    """Some samples in their order, and their names, where they have names."""
 
     x: Samples
     names: Sequence[str] | None = None
 
 
-class Labelled(NamedTuple):
-    """Some samples with their ``labels`` [n], and the number ``site`` [n] of each one's environment in ``sites``."""
-
-    x: Samples
-    labels: NDArray[Any]
-    sites: Sequence[str]
-    site: NDArray[np.int64]
-
-
 class Reader(ABC):
-    """Reads files of one kind, some samples at a time. What is noticed on the way is added to ``notes`` at the end."""
+    """Reads files of one kind in batches. What a user should know about them is added to ``notes`` at the end."""
 
     kind: ClassVar[str]
-    """Under this name it lies beside the estimator."""
+    """Its name in a manifest."""
     unit: ClassVar[str]
-    """What samples are called."""
+    """What samples are called, in the plural."""
     name: ClassVar[str | None] = None
-    """What the names of samples are, where they have some."""
+    """The column of predictions that holds the names of samples, where they have names."""
 
     @abstractmethod
     def pieces(self, path: Path, notes: list[str]) -> Iterator[Piece]:
         """All samples, for prediction."""
 
     @abstractmethod
-    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Labelled]:
-        """All samples with a label; ``environment`` says where the environments stand, if not where they did."""
+    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
+        """All samples with a label; ``environment`` names the column of environments, if not that of training."""
 
     @abstractmethod
     def fits(self, estimator: InvariantClassifier) -> bool:
-        """Whether the estimator takes what this reads."""
+        """Whether the estimator takes the samples that this reader gives."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -64,10 +55,10 @@ class Reader(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Data to learn from, the estimator to do it with, and what to say about them.
+    """Training data, the estimator to fit, and what to tell the user about them.
 
-    ``columns`` are what the estimator sees, by name and place, ``roles`` what all columns are for and why; images have
-    neither.
+    ``columns`` are the inputs of the estimator by name and place, ``roles`` the name, role and reason of every column;
+    images have neither.
     """
 
     path: Path
@@ -84,10 +75,10 @@ class Given:
 
     @property
     def title(self) -> str:
-        """What the file or folder is called."""
+        """The name of the file or folder."""
         return self.path.absolute().name
 
     @property
     def environments(self) -> int:
-        """How many there are."""
-        return len(set(self.rows.environments.tolist()))
+        """The number of environments."""
+        return len(self.rows.names)

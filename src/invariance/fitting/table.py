@@ -1,4 +1,4 @@
-"""Tables: their rows by the encoder that was learned from the training rows."""
+"""Tables: rows as numbers, by the encoder that was learned from the training table."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 from invariance.core.errors import DataError
+from invariance.core.rows import Rows
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.rows import Rows
-from invariance.fitting.reader import IMAGES, Given, Labelled, Piece, Reader
+from invariance.fitting.reader import IMAGES, Given, Piece, Reader
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.frame import Pieces, read, understand
 from invariance.tabular.roles import Kind
 from invariance.tabular.source import TableSource, short
 
-ALONE = "no column says where rows are from, so the model is ERM; name one with --environment"
+SINGLE_ENVIRONMENT = "no column says where rows are from, so the model is ERM; name one with --environment"
 
 
 @final
@@ -40,37 +40,29 @@ class TableReader(Reader):
         return estimator.input_shape_ == (len(self.encoder.features),)
 
     def pieces(self, path: Path, notes: list[str]) -> Iterator[Piece]:
-        strange: Counter[str] = Counter()
+        unusable: Counter[str] = Counter()
         for batch in opened(path).batches([column.name for column in self.encoder.columns]):
-            yield Piece(self.encoder.encode(batch, strange))
-        notes += self.encoder.notes(strange)
+            yield Piece(self.encoder.encode(batch, unusable))
+        notes += self.encoder.notes(unusable)
 
-    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Labelled]:
-        found = Pieces(opened(path), self.encoder, environment)
-        for x, labels, sites in found:
-            coded = sites.dictionary_encode()
-            named = labels.to_numpy(zero_copy_only=False)
-            yield Labelled(x, named, coded.dictionary.to_pylist(), coded.indices.to_numpy())
-        notes += found.notes
-
-    def read(self, path: Path) -> Rows:
-        """All labelled rows at once."""
-        frame = read(opened(path), self.encoder)
-        return Rows(frame.x, frame.y, frame.environments, frame.notes)
+    def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
+        pieces = Pieces(opened(path), self.encoder, environment)
+        yield from pieces
+        notes += pieces.notes
 
 
 def opened(path: Path) -> TableSource:
-    """The table in a file; images are none."""
+    """The table in a file; a folder or an image is refused."""
     if path.is_dir() or path.suffix.lower() in IMAGES:
         raise DataError(
-            f"{path} is no table, and the model was fitted to one: give a file that ends in .csv, .tsv or .parquet, "
+            f"{path} is not a table, and the model was fitted to one: give a file that ends in .csv, .tsv or .parquet, "
             "or a model that was fitted to a folder of images"
         )
     return TableSource.open(path)
 
 
 def given_table(
-    path: Path,
+    source: TableSource,
     label: str | None,
     environment: str | None,
     wishes: Mapping[str, Kind],
@@ -79,20 +71,20 @@ def given_table(
     seed: int,
 ) -> Given:
     """A training table and perhaps a test table, read before anything is trained, so that a mistake shows at once."""
-    known = understand(path, label, environment, wishes)
+    path, known = source.path, understand(source, label, environment, wishes)
     reader = TableReader(known.encoder)
-    rows = reader.read(path)
+    rows = read(source, known.encoder)
     named = {"table": path.name, "label": known.encoder.label, "environment": known.encoder.environment}
     return Given(
         path,
         reader,
         rows,
-        reader.read(test) if test else None,
+        read(opened(test), known.encoder) if test else None,
         InvariantClassifier(random_state=seed),
         known.encoder.label,
         known.encoder.environment,
         {name: short(value) for name, value in named.items() if value},
-        rows.notes if known.encoder.environment else (*rows.notes, ALONE),
+        rows.notes if known.encoder.environment else (*rows.notes, SINGLE_ENVIRONMENT),
         tuple((column.name, place) for column, place in known.encoder.places),
         tuple((role.name, role.kind, role.why) for role in known.roles),
     )

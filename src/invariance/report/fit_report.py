@@ -8,8 +8,8 @@ from datetime import date
 from invariance import __version__
 from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
 from invariance.fitting.assess import Assessment, Examined
-from invariance.fitting.by_environment import Site
-from invariance.fitting.importance import Leaning, most_apart
+from invariance.fitting.by_environment import EnvironmentScore, EnvironmentScores
+from invariance.fitting.importance import PermutationImportance, largest_differences
 from invariance.fitting.verdict import percent, verdict, worst
 from invariance.methods import METHODS
 from invariance.report.citation import citations
@@ -70,12 +70,12 @@ def _method(title: str) -> MethodEntry:
 
 def _facts(found: Assessment) -> tuple[tuple[str, str], ...]:
     facts = [(found.unit, f"{found.rows:,}"), ("environments", f"{found.environments:,}")]
-    facts += [("columns", f"{len(found.model.leanings):,}")] if found.model.leanings else []
+    facts += [("columns", f"{len(found.model.importances):,}")] if found.model.importances else []
     facts += [("classes", f"{len(found.classes)}")]
     for examined in found.both:
         if at := examined.forecast:
             facts.append((f"{examined.title}, new site", percent(at.mean)))
-            facts.append((f"{examined.title}, worst", percent(worst(examined.new).right)))
+            facts.append((f"{examined.title}, worst", percent(worst(examined.new).accuracy)))
     return tuple(facts)
 
 
@@ -106,12 +106,12 @@ def _expected(found: Assessment) -> Table:
     for m in found.both:
         if at := m.forecast:
             low = worst(m.new)
-            known = sum(site.right for site in m.known) / len(m.known)
+            known = sum(site.accuracy for site in m.known) / len(m.known)
             cells = (
                 100 * known,
                 100 * at.mean,
                 f"{100 * at.low:.0f} to {100 * at.high:.0f}",
-                100 * low.right,
+                100 * low.accuracy,
                 low.name,
             )
             lines.append(Line(m.title, cells))
@@ -140,7 +140,7 @@ def _test(found: Assessment) -> Iterable[Artefact]:
     yield _site_table("test-sites-table", "Each site of the test data", "Share of right answers in %.", found)
 
 
-def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[str, tuple[Site, ...]]]) -> Figure:
+def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[str, EnvironmentScores]]) -> Figure:
     shown = _lowest(models[0][1])
     curves = []
     for label, sites in models:
@@ -150,7 +150,7 @@ def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[s
             Curve(
                 label,
                 tuple(i for i, _ in points),
-                tuple(100 * site.right for _, site in points),
+                tuple(100 * site.accuracy for _, site in points),
                 tuple(100 * site.low for _, site in points),
                 tuple(100 * site.high for _, site in points),
             )
@@ -162,7 +162,7 @@ def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[s
 
 
 def _site_table(name: str, title: str, about: str, found: Assessment, *, known: bool = False) -> Table:
-    def pick(m: Examined) -> tuple[Site, ...]:
+    def pick(m: Examined) -> EnvironmentScores:
         return m.new if known else m.test
 
     models = found.both
@@ -172,11 +172,11 @@ def _site_table(name: str, title: str, about: str, found: Assessment, *, known: 
     names += [f"{found.model.title}, known"] if known else []
     lines = []
     for each in _lowest(pick(found.model)):
-        cells: list[float | str] = [sites[0][each].rows, 100 * sites[0][each].chance]
+        cells: list[float | str] = [sites[0][each].rows, 100 * sites[0][each].majority]
         for by_name in sites:
             site = by_name.get(each)
-            cells += [100 * site.right, f"{100 * site.low:.0f} to {100 * site.high:.0f}"] if site else ["", ""]
-        cells += [100 * before[each].right] if known else []
+            cells += [100 * site.accuracy, f"{100 * site.low:.0f} to {100 * site.high:.0f}"] if site else ["", ""]
+        cells += [100 * before[each].accuracy] if known else []
         lines.append(Line(each, tuple(cells)))
     columns = tuple(map(Column, names))
     return Table(name, title, about, "site", columns, tuple(lines), notes=_left_out(pick(found.model)))
@@ -205,7 +205,7 @@ def _certainty(found: Assessment) -> Iterable[Artefact]:
         cells: list[float | str] = []
         for by_name in each:
             site = by_name.get(name)
-            cells += [100 * site.sure, 100 * site.right, 100 * site.error] if site else ["", "", ""]
+            cells += [100 * v for v in (site.confidence, site.accuracy, site.calibration_error)] if site else [""] * 3
         lines.append(Line(name, tuple(cells)))
     columns = tuple(Column(name, m.title) for m in models for name in ("sure", "right", "calibration error"))
     yield Table(
@@ -220,7 +220,7 @@ def _certainty(found: Assessment) -> Iterable[Artefact]:
 
 
 def _leaning(found: Assessment, about: About) -> Chapter:
-    if found.model.leanings:
+    if found.model.importances:
         return Chapter("columns", "What it leans on", artefacts=tuple(_columns(found, about)))
     return Chapter("columns", "What it leans on", (PIXELS,))
 
@@ -257,15 +257,15 @@ def _columns(found: Assessment, about: About) -> Iterable[Artefact]:
         )
 
 
-def _leaning_figure(models: Sequence[Examined], drawn: Sequence[tuple[Leaning, ...]]) -> Figure:
-    places = tuple(drawn[0][0].drop_by_site)
+def _leaning_figure(models: Sequence[Examined], drawn: Sequence[tuple[PermutationImportance, ...]]) -> Figure:
+    places = tuple(drawn[0][0].drop_by_environment)
     panels = []
     for i, m in enumerate(models):
         curves = tuple(
             Curve(
                 pair[i].column,
                 tuple(map(float, range(len(places)))),
-                tuple(100 * pair[i].drop_by_site[place] for place in places),
+                tuple(100 * pair[i].drop_by_environment[place] for place in places),
             )
             for pair in drawn
         )
@@ -274,24 +274,24 @@ def _leaning_figure(models: Sequence[Examined], drawn: Sequence[tuple[Leaning, .
     return Figure("leanings-by-site", "The same column at different sites", about, tuple(panels))
 
 
-def _apart(models: Sequence[Examined]) -> Sequence[tuple[Leaning, ...]]:
+def _apart(models: Sequence[Examined]) -> Sequence[tuple[PermutationImportance, ...]]:
     """Every column with what each model makes of it: those first on which the models differ most, or one leans most."""
     if len(models) == 2:
-        return most_apart(models[0].leanings, models[1].leanings, MOST_COLUMNS)
-    return [(one,) for one in sorted(models[0].leanings, key=lambda one: -one.changed)][:MOST_COLUMNS]
+        return largest_differences(models[0].importances, models[1].importances, MOST_COLUMNS)
+    return [(one,) for one in sorted(models[0].importances, key=lambda one: -one.changed)][:MOST_COLUMNS]
 
 
-def _range(leaning: Leaning) -> str:
-    drops = [100 * drop for drop in leaning.drop_by_site.values()]
+def _range(leaning: PermutationImportance) -> str:
+    drops = [100 * drop for drop in leaning.drop_by_environment.values()]
     return f"{min(drops):.1f} to {max(drops):.1f}".replace("-", "−")
 
 
-def _lowest(sites: Sequence[Site]) -> list[str]:
+def _lowest(sites: Sequence[EnvironmentScore]) -> list[str]:
     """Names of the sites to show, in the order in which they came; of many, those with the lowest accuracy."""
-    kept = sorted(sites, key=lambda site: site.right)[:MOST_SITES]
+    kept = sorted(sites, key=lambda site: site.accuracy)[:MOST_SITES]
     return [site.name for site in (sites if len(sites) <= MOST_SITES else kept)]
 
 
-def _left_out(sites: Sequence[Site]) -> tuple[str, ...]:
+def _left_out(sites: Sequence[EnvironmentScore]) -> tuple[str, ...]:
     rest = len(sites) - MOST_SITES
     return (f"Not shown: {rest:,} more sites, at all of which it does better.",) if rest > 0 else ()

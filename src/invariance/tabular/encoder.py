@@ -1,4 +1,4 @@
-"""Rows as numbers: what was learned about the columns of a training table, kept as plain data beside a model."""
+"""Rows as numbers: what was learned about the columns of a training table, as plain data that is saved with a model."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ from invariance.tabular.profile import ColumnProfile
 from invariance.tabular.roles import Role
 from invariance.tabular.source import short
 
-LEVELS = 64
-"""Categories of a column that get a number of their own, the most frequent ones."""
+MAX_LEVELS = 64
+"""Categories of a column that get an input of their own, the most frequent ones."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -33,11 +33,11 @@ class NumericColumn:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What its numbers are called."""
+        """The names of its inputs."""
         return (self.name, f"{self.name} is missing") if self.marked else (self.name,)
 
     def encode(self, column: pa.Array, into: NDArray[np.float32]) -> int:
-        """Write the numbers of some rows, [n, features]; says how many cells are no numbers and not missing."""
+        """Write the numbers of some rows, [n, features]; returns the number of unusable cells."""
         values = numbers(column)
         missing = ~np.isfinite(values)
         into[:, 0] = np.where(missing, self.fill, values)
@@ -62,13 +62,13 @@ class CategoricalColumn:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What its numbers are called."""
+        """The names of its inputs."""
         other = (f"{self.name} is another",) if self.rest else ()
         missing = (f"{self.name} is missing",) if self.marked else ()
         return (*(f"{self.name} = {level}" for level in self.levels), *other, *missing)
 
     def encode(self, column: pa.Array, into: NDArray[np.float32]) -> int:
-        """Write the numbers of some rows, [n, features]; says how many names stand nowhere."""
+        """Write the numbers of some rows, [n, features]; returns the number of cells with an unknown name."""
         texts = names(column)
         place = pc.index_in(texts, value_set=pa.array(self.levels, pa.string())).fill_null(-1).to_numpy()
         missing = texts.is_null().to_numpy(zero_copy_only=False)
@@ -106,33 +106,33 @@ class Encoder:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the numbers of a row are called."""
+        """The names of all inputs."""
         return tuple(feature for column in self.columns for feature in column.features)
 
     @property
     def places(self) -> Iterator[tuple[NumericColumn | CategoricalColumn, slice]]:
-        """Every column and where its numbers stand in a row."""
+        """Every column and the place of its inputs in a row."""
         start = 0
         for column in self.columns:
             yield column, slice(start, start + len(column.features))
             start += len(column.features)
 
-    def encode(self, batch: Mapping[str, pa.Array], strange: Counter[str]) -> NDArray[np.float32]:
-        """Some rows as numbers, [n, features]; ``strange`` counts cells of a column that mean nothing here."""
+    def encode(self, batch: Mapping[str, pa.Array], unusable: Counter[str]) -> NDArray[np.float32]:
+        """Some rows as numbers, [n, features]; ``unusable`` counts the cells of each column that cannot be encoded."""
         rows = len(batch[self.columns[0].name])
         x = np.empty((rows, len(self.features)), np.float32)
         for column, place in self.places:
-            strange[column.name] += column.encode(batch[column.name], x[:, place])
+            unusable[column.name] += column.encode(batch[column.name], x[:, place])
         return x
 
-    def notes(self, strange: Counter[str]) -> tuple[str, ...]:
-        """What to say about cells that mean nothing here."""
+    def notes(self, unusable: Counter[str]) -> tuple[str, ...]:
+        """On cells that could not be encoded."""
         how = {
-            "numeric": "hold no number that can be computed with; read as missing",
-            "categorical": "hold a name that training rows never had",
+            "numeric": "hold no finite number; read as missing",
+            "categorical": "hold a name that is not in the training data",
         }
         kinds = {column.name: column.kind for column in self.columns}
-        return tuple(f"{short(n)}: {many:,} cells {how[kinds[n]]}" for n, many in strange.items() if many)
+        return tuple(f"{short(n)}: {many:,} cells {how[kinds[n]]}" for n, many in unusable.items() if many)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -151,6 +151,6 @@ class Encoder:
 def _column(profile: ColumnProfile, kind: str) -> NumericColumn | CategoricalColumn:
     if kind == "numeric":
         return NumericColumn(profile.name, profile.mean, marked=profile.finite < profile.rows)
-    common = [name for name, _ in profile.values.most_common(LEVELS)]
+    common = [name for name, _ in profile.values.most_common(MAX_LEVELS)]
     rest = len(profile.values) > len(common) or profile.many
     return CategoricalColumn(profile.name, tuple(sorted(common)), rest=rest, marked=profile.missing > 0)

@@ -1,42 +1,34 @@
-"""A table in memory as a model needs it: numbers, labels, environments."""
+"""A table in memory as labelled rows: numbers, labels, environments."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from invariance.core.errors import DataError
+from invariance.core.rows import Rows
 from invariance.tabular.cells import names
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.profile import ColumnProfile, column_profiles
 from invariance.tabular.roles import Kind, Role, assign, naming
 from invariance.tabular.source import TableSource, short
 
-CLASSES, WHOLE = 100, 20
-"""A label with more different values is no class; one with more different whole numbers only if it is said to be."""
-RARE = 0.1
-"""A class with a smaller share of the rows is worth a word."""
+MAX_CLASSES, MAX_INTEGER_CLASSES = 100, 20
+"""Different values of a label; whole numbers may be more where the user declares them categorical."""
+RARE_CLASS_SHARE = 0.1
+"""With two classes, a class with a smaller share of the rows gets a note."""
 
 Names = NDArray[np.object_]
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """Rows with a label: numbers ``x`` [n, features], labels ``y`` [n], ``environments`` [n], and what was noticed."""
-
-    x: NDArray[np.float32]
-    y: Names
-    environments: Names
-    notes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Understood:
-    """What a training table is: roles of its columns and the encoder that follows from them."""
+    """A training table, the roles of its columns, and the encoder that follows from them."""
 
     source: TableSource
     roles: tuple[Role, ...]
@@ -44,118 +36,117 @@ class Understood:
 
 
 def understand(
-    path: Path, label: str | None = None, environment: str | None = None, wishes: Mapping[str, Kind] | None = None
+    source: TableSource,
+    label: str | None = None,
+    environment: str | None = None,
+    wishes: Mapping[str, Kind] | None = None,
 ) -> Understood:
-    """Read a training table once and decide what its columns are for."""
-    source = TableSource.open(path)
+    """Read a training table once and decide the role of each column."""
+    path = source.path
     label, environment = naming(source, label, environment, wishes or ())
     found = column_profiles(source, complete=(label, environment or ""))
     if not found[0].rows:
         raise DataError(f"{path} has a header and no rows")
     if any(profile.name in (label, environment) and profile.broken for profile in found):
-        raise DataError(f"label and environment need numbers or names; {path} has something else there")
+        raise DataError(f"label and environment must be numbers or names; {path} has something else there")
     roles = assign(found, label, environment, wishes)
     _check_classes(path, next(p for p in found if p.name == label), named=(wishes or {}).get(label) == "categorical")
     return Understood(source, roles, Encoder.fit(found, roles))
 
 
 class Pieces:
-    """The labelled rows of a table, some at a time, and what was noticed on the way.
+    """The labelled rows of a table in batches, and notes on what was left out.
 
-    Rows without a label or an environment are left out. Without a column of environments, the file is one.
+    Rows without a label or an environment are left out. Without a column of environments, the file is one environment.
     """
 
     def __init__(self, source: TableSource, encoder: Encoder, environment: str | None = None) -> None:
         self.source, self.encoder = source, encoder
         self.label = source.need(encoder.label)
-        site = encoder.environment if encoder.environment in source.columns else None
-        self.site = source.need(environment) if environment else site
+        known = encoder.environment if encoder.environment in source.columns else None
+        self.environment = source.need(environment) if environment else known
         self.left_out = 0
-        self.strange: Counter[str] = Counter()
+        self.unusable: Counter[str] = Counter()
 
-    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], pa.Array, pa.Array]]:
-        """Numbers [n, features], labels [n] and environments [n]."""
-        named = [self.label, *([self.site] if self.site else [])]
+    def __iter__(self) -> Iterator[Rows]:
+        named = [self.label, *([self.environment] if self.environment else [])]
         columns = dict.fromkeys([*(column.name for column in self.encoder.columns), *named])
         for batch in self.source.batches(list(columns)):
-            given = {name: names(batch[name]) for name in named}
-            keep = np.logical_and.reduce([given[name].is_valid().to_numpy(zero_copy_only=False) for name in named])
+            cells = {name: names(batch[name]) for name in named}
+            keep = np.logical_and.reduce([cells[name].is_valid().to_numpy(zero_copy_only=False) for name in named])
             self.left_out += int((~keep).sum())
-            labels, rows = given[self.label].filter(pa.array(keep)), int(keep.sum())
-            sites = given[self.site].filter(pa.array(keep)) if self.site else pa.array([self.source.path.stem] * rows)
-            yield self.encoder.encode(batch, self.strange)[keep], labels, sites
+            kept = {name: _coded(texts.filter(pa.array(keep))) for name, texts in cells.items()}
+            classes, y = kept[self.label]
+            alone = np.array([self.source.path.stem], dtype=object), np.zeros(len(y), np.int64)
+            environments, codes = kept[self.environment] if self.environment else alone
+            yield Rows(self.encoder.encode(batch, self.unusable)[keep], classes[y], codes, environments)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was noticed so far."""
-        named = " or ".join(map(short, filter(None, (self.label, self.site))))
+        """On the rows that were read so far."""
+        named = " or ".join(map(short, filter(None, (self.label, self.environment))))
         skipped = (f"{self.left_out:,} rows without {named} were left out",) if self.left_out else ()
-        return (*skipped, *self.encoder.notes(self.strange))
+        return (*skipped, *self.encoder.notes(self.unusable))
 
 
-def read(source: TableSource, encoder: Encoder, environment: str | None = None) -> Frame:
-    """All labelled rows."""
-    parts: list[NDArray[np.float32]] = []
-    y, e = _Codes(), _Codes()
+def read(source: TableSource, encoder: Encoder, environment: str | None = None) -> Rows:
+    """All labelled rows, environments sorted by name."""
     pieces = Pieces(source, encoder, environment)
-    for x, labels, sites in pieces:
-        parts.append(x)
-        y.add(labels)
-        e.add(sites)
+    parts = list(pieces)
     if not any(map(len, parts)):
-        wanted = " and ".join(map(short, filter(None, (pieces.label, pieces.site))))
-        raise DataError(f"{source.path} has no row with {wanted}")
-    found = y.names()
-    return Frame(np.concatenate(parts), found, e.names(), (*pieces.notes, *imbalance(found)))
+        missing = " and ".join(map(short, filter(None, (pieces.label, pieces.environment))))
+        raise DataError(f"{source.path} has no row with {missing}")
+    rows = _joined([part for part in parts if len(part)])
+    return replace(rows, notes=(*pieces.notes, *imbalance(rows.y)))
 
 
-def imbalance(y: Names) -> tuple[str, ...]:
-    """A word on classes that are rare."""
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """All rows in their order, with one code per environment, sorted by name."""
+    names = sorted({name for part in parts for name in part.names.tolist()})
+    place = {name: code for code, name in enumerate(names)}
+    codes = [np.array([place[name] for name in part.names], np.int64)[part.codes] for part in parts]
+    x = np.concatenate([np.asarray(part.x) for part in parts])
+    y = np.concatenate([part.y for part in parts])
+    return Rows(x, y, np.concatenate(codes), np.array(names, dtype=object))
+
+
+def _coded(texts: pa.Array) -> tuple[Names, NDArray[np.int64]]:
+    """The different names, and the integer code of each cell, [n]."""
+    encoded = texts.dictionary_encode()
+    return np.array(encoded.dictionary.to_pylist(), dtype=object), encoded.indices.to_numpy().astype(np.int64)
+
+
+def imbalance(y: NDArray[Any]) -> tuple[str, ...]:
+    """A note where a class is rare."""
     found, counts = np.unique(y, return_counts=True)
     least = int(counts.argmin())
-    if len(found) < 2 or counts[least] >= RARE * len(y) * 2 / len(found):
+    if len(found) < 2 or counts[least] >= RARE_CLASS_SHARE * len(y) * 2 / len(found):
         return ()
     share, most = 100 * counts[least] / len(y), 100 * counts.max() / len(y)
     return (
-        f"the class {short(found[least])} makes up {share:.2g} % of the rows: always saying "
-        f"{short(found[counts.argmax()])} is right on {most:.1f} %, so read accuracies beside that",
+        f"the class {short(found[least])} makes up {share:.2g} % of the rows: always predicting "
+        f"{short(found[counts.argmax()])} has an accuracy of {most:.1f} %, so compare accuracies with that",
     )
 
 
-class _Codes:
-    """Names of many rows, each different one kept once."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-        self.parts: list[NDArray[np.int64]] = []
-
-    def add(self, texts: pa.Array) -> None:
-        encoded = texts.dictionary_encode()
-        places = [self.known.setdefault(text, len(self.known)) for text in encoded.dictionary.to_pylist()]
-        self.parts.append(np.array(places, np.int64)[encoded.indices.to_numpy()])
-
-    def names(self) -> Names:
-        return np.array(list(self.known), dtype=object)[np.concatenate(self.parts)]
-
-
 def _check_classes(path: Path, label: ColumnProfile, *, named: bool) -> None:
-    """Few names or few whole numbers are classes; other numbers are amounts, unless they are said to be names."""
+    """Refuse a label that has no classes: few names or few whole numbers, or whatever the user declares categorical."""
     values, what = label.values, f"the label {short(label.name)} of {path}"
     if not values:
         raise DataError(f"{what} has no value in any row")
     if len(values) == 1:
         only = short(next(iter(values)))
-        raise DataError(f"{what} is {only} in every row; two classes are needed")
-    if label.is_numeric and not named and (len(values) > WHOLE or any(map(_is_fraction, values))):
+        raise DataError(f"{what} is {only} in every row; at least two classes are needed")
+    if label.is_numeric and not named and (len(values) > MAX_INTEGER_CLASSES or any(map(_is_fraction, values))):
         raise DataError(
-            f"{what} holds numbers with {len(values):,} different values; classes are wanted, names or at most {WHOLE} "
-            f"whole numbers. Group them, say --categorical {short(label.name, quoted=False)} if they are names, or "
-            "predict numbers in Python with InvariantRegressor"
+            f"{what} holds numbers with {len(values):,} different values; expected classes: names, or at most "
+            f"{MAX_INTEGER_CLASSES} whole numbers. Group them, add --categorical {short(label.name, quoted=False)} if "
+            "they are names, or predict numbers in Python with InvariantRegressor"
         )
-    if len(values) > min(CLASSES, max(2, values.total() // 2)):
+    if len(values) > min(MAX_CLASSES, max(2, values.total() // 2)):
         raise DataError(
-            f"{what} has {len(values):,} different values; classes are wanted, at most "
-            f"{CLASSES}. Group them, or predict numbers in Python with InvariantRegressor"
+            f"{what} has {len(values):,} different values; expected at most {MAX_CLASSES} classes. Group them, or "
+            "predict numbers in Python with InvariantRegressor"
         )
 
 

@@ -10,8 +10,10 @@ import pyarrow as pa
 from invariance.tabular.cells import counts, is_date, names, numbers, unusable
 from invariance.tabular.source import TableSource
 
-DISTINCT = 5000
-"""Different values that are counted; a column with more of them is no list of names."""
+MAX_DISTINCT = 5000
+"""Different values that are counted; a column with more of them is not categorical."""
+MIN_TEXTS, MIN_WORDS, MIN_CHARACTERS = 20, 4, 41
+"""Free text has more than so many different values, most of them of so many words or characters."""
 
 
 @dataclass
@@ -55,8 +57,8 @@ class ColumnProfile:
         self.total += float(finite.sum())
         self.present += filled if numeric == filled else len(column) - names(column).null_count
         if not self.many:
-            self.values.update(counts(column, None if self.complete else 2 * DISTINCT))
-            self.many = len(self.values) > DISTINCT and not self.complete
+            self.values.update(counts(column, None if self.complete else 2 * MAX_DISTINCT))
+            self.many = len(self.values) > MAX_DISTINCT and not self.complete
 
     @property
     def missing(self) -> int:
@@ -87,8 +89,8 @@ class ColumnProfile:
     def wordy(self) -> bool:
         """Whether the values read like sentences."""
         texts = list(self.values)
-        words = sum(len(text.split()) > 3 or len(text) > 40 for text in texts)
-        return len(texts) > 20 and words > len(texts) / 2
+        long = sum(len(text.split()) >= MIN_WORDS or len(text) >= MIN_CHARACTERS for text in texts)
+        return len(texts) > MIN_TEXTS and long > len(texts) / 2
 
 
 def column_profiles(source: TableSource, complete: Collection[str] = ()) -> list[ColumnProfile]:

@@ -1,4 +1,4 @@
-"""What each column is for: guessed from its name and values, and changed by whoever knows better."""
+"""The role of each column: guessed from its name and values, unless the user states it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,17 @@ LABELS = ("label", "target", "class", "outcome", "y")
 ENVIRONMENTS = (
     *("environment", "env", "site", "hospital", "center", "centre", "domain", "location", "clinic", "batch", "group"),
 )
-FEW = 20
-"""Rows below which a column of different values may still be a list of names; values that may mix numbers and words."""
+MIN_ROWS = 20
+"""Rows from which on a column of different values is taken for an identifier or a row number."""
+MAX_MIXED_VALUES = 20
+"""Different values up to which a column that mixes numbers and words is categorical."""
+MAX_COUNTED_VALUES = 20
+"""Different values of a number up to which their count is shown."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a column is for, and why."""
+    """What a column is used for, and why."""
 
     name: str
     kind: Kind
@@ -30,47 +34,51 @@ class Role:
 def naming(
     source: TableSource, label: str | None, environment: str | None, taken: Collection[str] = ()
 ) -> tuple[str, str | None]:
-    """The columns that hold the label and the environment: those that are named, else those that sound like it.
+    """The columns of the label and the environment: those that the user names, else those with a usual name.
 
-    ``taken`` columns are something else.
+    ``taken`` columns have another role.
     """
-    found = source.need(label) if label else _sounds(set(source.columns) - set(taken), LABELS)
+    found = source.need(label) if label else _usual(set(source.columns) - set(taken), LABELS)
     if found is None:
         there = ", ".join(short(name, quoted=False) for name in source.columns[:20])
         raise BadValue(f"which column of {source.path} is to be predicted? Say --label NAME; its columns are {there}")
-    site = source.need(environment) if environment else _sounds(set(source.columns) - {found, *taken}, ENVIRONMENTS)
-    if site == found:
+    named = source.need(environment) if environment else _usual(set(source.columns) - {found, *taken}, ENVIRONMENTS)
+    if named == found:
         raise BadValue(f"{short(found)} cannot be both label and environment; name two columns")
-    return found, site
+    return found, named
 
 
 def assign(
     profiles: Sequence[ColumnProfile], label: str, environment: str | None, wishes: Mapping[str, Kind] | None = None
 ) -> tuple[Role, ...]:
-    """A role for every column. What is neither numbers nor names is refused, unless a wish says what to do with it."""
-    wishes = wishes or {}
-    roles, refused = [], []
-    for profile in profiles:
-        if profile.name in (label, environment):
-            roles.append(Role(profile.name, "label" if profile.name == label else "environment"))
-        elif profile.name in wishes and not (profile.broken and wishes[profile.name] != "ignored"):
-            roles.append(Role(profile.name, wishes[profile.name], "as you say"))
-        elif why := _refusal(profile):
-            refused.append((profile, why))
-        else:
-            roles.append(_guess(profile))
-    if refused:
-        raise DataError(_advice(refused))
+    """A role for every column. A column of neither numbers nor names is refused, unless a wish says how to use it."""
+    stated = _stated(profiles, label, environment, wishes or {})
+    _refuse([profile for profile in profiles if profile.name not in stated])
+    roles = [stated.get(profile.name) or _guess(profile) for profile in profiles]
     if not any(role.kind in ("numeric", "categorical") for role in roles):
         raise DataError(
             f"no column is left to predict {short(label)} from: {_summary(roles)}; "
-            "say --numeric or --categorical for one that should count"
+            "use one with --numeric or --categorical"
         )
     return tuple(roles)
 
 
+def _stated(
+    profiles: Sequence[ColumnProfile], label: str, environment: str | None, wishes: Mapping[str, Kind]
+) -> dict[str, Role]:
+    """The roles that need no guess; a column of neither numbers nor names can only be ignored."""
+    stated: dict[str, Role] = {}
+    for profile in profiles:
+        wish = wishes.get(profile.name)
+        if wish and (wish == "ignored" or not profile.broken):
+            stated[profile.name] = Role(profile.name, wish, "as you say")
+    stated |= {environment: Role(environment, "environment")} if environment else {}
+    stated[label] = Role(label, "label")
+    return stated
+
+
 def wishes(source: TableSource, **columns: Collection[str] | None) -> dict[str, Kind]:
-    """Columns by the role that somebody asked for, each named by itself or several joined by commas."""
+    """The roles that the user states, by column; columns are given one by one or joined by commas."""
     wanted: dict[str, Kind] = {}
     for kind in ("numeric", "categorical", "ignored"):
         for given in columns.get(kind) or ():
@@ -80,8 +88,8 @@ def wishes(source: TableSource, **columns: Collection[str] | None) -> dict[str, 
     return wanted
 
 
-def _sounds(columns: Iterable[str], known: Sequence[str]) -> str | None:
-    """The one column with a known name, if there is just one."""
+def _usual(columns: Iterable[str], known: Sequence[str]) -> str | None:
+    """The only column with one of the usual names; None where there is none, or several."""
     found = [name for name in columns if name.lower() in known]
     return found[0] if len(found) == 1 else None
 
@@ -93,10 +101,10 @@ def _guess(profile: ColumnProfile) -> Role:
     if profile.is_constant:
         return Role(name, "ignored", "the same in every row")
     if profile.is_numeric:
-        if profile.counting and profile.rows == profile.finite >= FEW:
+        if profile.counting and profile.rows == profile.finite >= MIN_ROWS:
             return Role(name, "ignored", "counts the rows")
         return Role(name, "numeric", _span(profile))
-    if profile.many or (profile.present >= FEW and distinct > 0.9 * profile.present):
+    if profile.many or (profile.present >= MIN_ROWS and distinct > 0.9 * profile.present):
         return Role(name, "ignored", "nearly every row has its own value, as an identifier has")
     return Role(name, "categorical", f"{distinct} different values")
 
@@ -112,14 +120,21 @@ def _refusal(profile: ColumnProfile) -> str:
         return f"dates, such as {example}"
     if profile.wordy:
         return f"free text, such as {example}"
-    if profile.numbers > 0.5 * profile.present and len(profile.values) > FEW:
+    if profile.numbers > 0.5 * profile.present and len(profile.values) > MAX_MIXED_VALUES:
         word = next((value for value in profile.values if not _is_number(value)), "")
         return f"numbers mixed with words, such as {short(word, 30)}"
     return ""
 
 
+def _refuse(profiles: Sequence[ColumnProfile]) -> None:
+    """Raise an error where some columns cannot be used as they are."""
+    refused = [(profile, why) for profile in profiles if (why := _refusal(profile))]
+    if refused:
+        raise DataError(_advice(refused))
+
+
 def _advice(refused: Sequence[tuple[ColumnProfile, str]]) -> str:
-    """One line on all columns that were refused."""
+    """One line on all refused columns."""
     found = "; ".join(f"{short(profile.name)} holds {why}" for profile, why in refused[:5])
     more = f"; and {len(refused) - 5} more columns" if len(refused) > 5 else ""
     reasons = " ".join(why for _, why in refused)
@@ -135,8 +150,8 @@ def _summary(roles: Sequence[Role]) -> str:
 
 
 def _span(profile: ColumnProfile) -> str:
-    few = len(profile.values) if not profile.many else 0
-    values = f", {few} different values" if 0 < few <= FEW else ""
+    distinct = len(profile.values) if not profile.many else 0
+    values = f", {distinct} different values" if 0 < distinct <= MAX_COUNTED_VALUES else ""
     return f"{profile.lowest:.4g} to {profile.highest:.4g}{values}"
 
 

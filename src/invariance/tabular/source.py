@@ -1,5 +1,6 @@
 """A table on disk: CSV, TSV or Parquet, plain or gzipped, read in pieces that fit into memory."""
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,17 +19,22 @@ DELIMITERS = {".csv": ",;\t|", ".tsv": "\t", ".txt": "\t,;|"}
 """What may separate cells, by the end of a file's name; the first wins a tie."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
 """Cells that say that there is no value."""
-BLOCK = 16 << 20
+BLOCK_BYTES = 16 << 20
 """Bytes of text that are read at once; no row may be longer."""
-ROWS = 65536
+BATCH_ROWS = 65536
 """Rows of Parquet that are read at once."""
-WIDE = 20_000
-"""Columns from which on a table is taken for something else."""
+MAX_COLUMNS = 20_000
+"""A file with more columns is refused: it is probably not a table."""
+SNIFFED_BYTES = 1 << 16
+"""Bytes in which the delimiter is looked for."""
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """A file, its columns, and what its header calls them. ``delimiter`` is empty for Parquet."""
+    """A file, the names of its columns, and its header as it is written. ``delimiter`` is empty for Parquet.
+
+    The file is opened once here, and once for every pass over :meth:`batches`.
+    """
 
     path: Path
     columns: tuple[str, ...]
@@ -37,24 +43,26 @@ class TableSource:
 
     @classmethod
     def open(cls, path: Path) -> "TableSource":
-        """Look at a file without reading it all."""
+        """Read the header of a file."""
         kind = _kind(path)
         with _reading(path):
             if kind == ".parquet":
                 header, delimiter = tuple(parquet.read_schema(path).names), ""
             else:
-                delimiter = _delimiter(path, kind)
-                with _text(path, delimiter) as reader:
-                    header = tuple(reader.schema.names)
-        if not 0 < len(header) <= WIDE:
-            raise DataError(f"{path} has {len(header):,} columns; from one to {WIDE:,} are read")
+                with _bytes(path) as stream:
+                    head = stream.read(SNIFFED_BYTES)
+                    delimiter = _delimiter(path, kind, head)
+                    with _text(_Replayed(head, stream), delimiter) as reader:
+                        header = tuple(reader.schema.names)
+        if not 0 < len(header) <= MAX_COLUMNS:
+            raise DataError(f"{path} has {len(header):,} columns; expected from 1 to {MAX_COLUMNS:,}")
         names = [name.strip() or f"column {i}" for i, name in enumerate(header, 1)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
         return cls(path, tuple(names), header, delimiter)
 
     def need(self, column: str) -> str:
-        """The column, or an error that says what there is."""
+        """The column, or an error that lists the columns of the file."""
         if column in self.columns:
             return column
         close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
@@ -66,7 +74,7 @@ class TableSource:
         )
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
-        """The rows in their order, so many at a time: the named columns (all, if none are named) as arrays."""
+        """The rows in their order, in batches: the named columns (all, if none are named) as arrays."""
         wanted = self.columns if columns is None else tuple(map(self.need, columns))
         places = [self.columns.index(name) for name in wanted]
         with _reading(self.path):
@@ -75,7 +83,7 @@ class TableSource:
 
     def _text_batches(self) -> Iterator[pa.RecordBatch]:
         last = None
-        with _text(self.path, self.delimiter, dict.fromkeys(self.header, pa.string())) as reader:
+        with _text(_bytes(self.path), self.delimiter, dict.fromkeys(self.header, pa.string())) as reader:
             for batch in reader:
                 last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
                 yield _decimal_points(batch) if self.delimiter == ";" else batch
@@ -85,11 +93,29 @@ class TableSource:
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(self.path) as file:
-            yield from file.iter_batches(ROWS)
+            yield from file.iter_batches(BATCH_ROWS)
+
+
+class _Replayed(io.RawIOBase):
+    """A stream whose first bytes were read already, from the beginning."""
+
+    def __init__(self, head: bytes, rest: Any) -> None:
+        self.head, self.rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next ``size`` bytes, fewer only at the end."""
+        if size < 0:
+            part, self.head = self.head + self.rest.read(), b""
+            return part
+        part, self.head = self.head[:size], self.head[size:]
+        return part + self.rest.read(size - len(part)) if len(part) < size else part
 
 
 def short(text: object, most: int = 40, *, quoted: bool = True) -> str:
-    """What stands in a file, as it may stand in a message: one line, and not too much of it."""
+    """Text from a file as messages show it: one line, at most ``most`` characters."""
     words = str(text)
     words = repr(words if len(words) <= most else f"{words[: most - 1]}…")
     return words if quoted else words[1:-1]
@@ -110,10 +136,8 @@ def _kind(path: Path) -> str:
     return kind
 
 
-def _delimiter(path: Path, kind: str) -> str:
-    """What separates the cells of the first line most often."""
-    with _bytes(path) as stream:
-        head = stream.read(1 << 16)
+def _delimiter(path: Path, kind: str, head: bytes) -> str:
+    """The most frequent separator in the first line."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{path} is UTF-16 text; save it as UTF-8")
     if head.startswith(b"PK\x03\x04"):
@@ -133,11 +157,11 @@ def _bytes(path: Path) -> Any:
     return pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None)
 
 
-def _text(path: Path, delimiter: str, types: dict[str, pa.DataType] | None = None) -> csv.CSVStreamingReader:
-    """Rows of text; without types, only as far as the first ones."""
+def _text(stream: Any, delimiter: str, types: dict[str, pa.DataType] | None = None) -> csv.CSVStreamingReader:
+    """Rows of text, with the given types of columns or with inferred ones."""
     return csv.open_csv(
-        _bytes(path),
-        read_options=csv.ReadOptions(block_size=BLOCK, use_threads=False),
+        stream,
+        read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
         parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(column_types=types, null_values=list(MISSING), strings_can_be_null=True),
     )
@@ -145,7 +169,7 @@ def _text(path: Path, delimiter: str, types: dict[str, pa.DataType] | None = Non
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Whatever a broken file makes the reader say, in one line."""
+    """Turn any error of the reader into one line."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, EOFError) as error:
@@ -161,8 +185,8 @@ def _reason(error: Exception) -> str:
     if "Empty CSV file" in text:
         return "it is empty"
     if "straddling" in text:
-        return f"a row is longer than {BLOCK >> 20} MB, perhaps because a quote is never closed"
+        return f"a row is longer than {BLOCK_BYTES >> 20} MB, perhaps because a quote is never closed"
     if ragged := re.search(r"Expected (\d+) columns, got (\d+): ?(.*)", text):
         wanted, got, row = ragged.groups()
-        return f"a row has {got} cells and the header {wanted}; mend the row {short(row, 80)}"
+        return f"a row has {got} cells and the header {wanted}; correct the row {short(row, 80)}"
     return short(text, 160, quoted=False)
