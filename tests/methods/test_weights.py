@@ -50,5 +50,5 @@ def test_weights_follow_their_rows(environments):
 
 @pytest.mark.parametrize("weight", [[1.0, 0.0], [1.0, -1.0], [1.0], [1.0, float("nan")]])
 def test_weights_are_one_positive_number_a_row(weight):
-    with pytest.raises(BadValue, match="one positive number a sample"):
+    with pytest.raises(BadValue, match="one positive weight per sample"):
         Environment("a", torch.ones(2, 1), torch.ones(2), torch.tensor(weight))
