@@ -70,8 +70,8 @@ def test_the_folder_holds_the_model_its_card_and_the_report(practice):
     assert "72 images of 16 × 16 pixels, 3 environments" in (practice.model / "README.md").read_text()
     text = (practice.model / "report.html").read_text()
     assert "Predicting the class of an image at new sites" in text
-    assert "a pixel means nothing by itself" in text
-    assert 'id="leanings"' not in text
+    assert "A single pixel means nothing by itself" in text
+    assert 'id="importance"' not in text
 
 
 def test_the_terminal_shows_what_there_is_and_what_was_learned(invariance, practice, tmp_path):
@@ -91,7 +91,7 @@ def test_every_image_however_deep_is_predicted_in_the_order_of_its_name(invarian
     shutil.copy(next((practice.test / "photo" / "dog").iterdir()), new / "a.jpg")
     (new / ".hidden").write_text("not an image")
     done = invariance("predict", practice.model, new, "-o", tmp_path / "p.csv")
-    assert done.out == f"16 images: {tmp_path / 'p.csv'}\n"
+    assert done.out == f"Predictions for 16 images: {tmp_path / 'p.csv'}\n"
     found = rows(tmp_path / "p.csv")
     assert list(found[0]) == ["file", "prediction", *(f"probability_{name}" for name in CLASSES)]
     names = [row["file"] for row in found]
@@ -113,7 +113,7 @@ def test_predictions_agree_with_the_scores_of_evaluate_and_of_the_report(invaria
     assert (found["unseen"], found["images"]) == (["photo"], {"photo": 15})
     (site,) = practice.done.json["assessment"]["model"]["test"]
     assert site["right"] == pytest.approx(right)
-    assert "new" in invariance("evaluate", practice.model, practice.test).out
+    assert "not in training" in invariance("evaluate", practice.model, practice.test).out
 
 
 # Files that hold no image
@@ -124,14 +124,14 @@ def test_broken_files_are_named_and_refused_or_left_out(invariance, practice, tm
     shutil.copytree(practice.train, folder)
     (folder / "sketch" / "dog" / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
     refused = invariance("fit", folder, *TINY, "-o", tmp_path / "m").error
-    assert refused.startswith(f"{folder / 'sketch/dog/torn.png'} holds no image that can be read")
+    assert refused.startswith(f"{folder / 'sketch/dog/torn.png'} holds no readable image")
     assert refused.endswith("--broken skip")
     assert not (tmp_path / "m").exists()
     done = invariance(
         "fit", folder, *TINY, "-o", tmp_path / "m", "--broken", "skip", "--method", "erm", "--no-report", "--json"
     )
     assert done.json["images"] == 72
-    assert done.json["notes"] == ["left out, since no image can be read there: sketch/dog/torn.png"]
+    assert done.json["notes"] == ["left out as not readable: sketch/dog/torn.png"]
     assert invariance("predict", practice.model, folder, "-o", tmp_path / "p.csv").error == refused
     assert not (tmp_path / "p.csv").exists()
     assert invariance("predict", tmp_path / "m", folder, "-o", tmp_path / "p.csv").code == 0  # as it was trained
@@ -184,9 +184,9 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("fit photos --label dog", "photos is a folder of images, where --label does not apply"),
-        ("fit photos --environment site", "photos is a folder of images, where --environment does not apply"),
-        ("fit table.csv --width 8", "table.csv is a table, where --width does not apply"),
+        ("fit photos --label dog", "photos is a folder of images, to which --label does not apply"),
+        ("fit photos --environment site", "photos is a folder of images, to which --environment does not apply"),
+        ("fit table.csv --width 8", "table.csv is a table, to which --width does not apply"),
         ("fit photos --test table.csv", "table.csv is not a folder"),
         ("fit photos --method irm1", "no method is called 'irm1'"),
         ("fit photos -o saved", "saved already holds a"),
@@ -194,17 +194,17 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
         ("fit none", "none holds no images"),
         ("predict saved table.csv", "table.csv is not an image, and the model was fitted to images"),
         ("predict saved gone", "there is no file or folder gone"),
-        ("predict saved none", "none holds no images"),
+        ("predict saved none", "none and the folders below it hold no images"),
         ("predict rows photos", "photos is not a table, and the model was fitted to one"),
         ("predict rows flat/dog/1.jpg", "flat/dog/1.jpg is not a table"),
         (
             "predict rows table.csv --broken skip",
-            "the model in rows was fitted to a table, where --broken does not apply",
+            "the model in rows was fitted to a table, to which --broken does not apply",
         ),
         ("evaluate saved table.csv", "table.csv is not a folder, and the model was fitted to images"),
         ("evaluate saved photos --environment site", "the environments of photos are its folders"),
         ("evaluate rows photos", "photos is not a table"),
-        ("evaluate saved", "saved holds a model of data of your own"),
+        ("evaluate saved", "saved holds a model of your own data"),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(invariance, desk, monkeypatch, arguments, said):

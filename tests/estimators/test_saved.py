@@ -93,7 +93,7 @@ def test_a_loaded_model_can_be_trained_again(folder, small):
 def test_features_of_ones_own_are_asked_for(tmp_path, small, quick):
     model = InvariantClassifier("rex", recipe=quick, features=nn.Sequential(nn.Linear(6, 4), nn.Tanh()))
     save(model.fit(small.X, small.y, environments=small.site), tmp_path)
-    with pytest.raises(BadValue, match="give load a Sequential as features="):
+    with pytest.raises(BadValue, match="pass a Sequential to load as features="):
         load(tmp_path)
     with pytest.raises(DataError, match="holds no readable model"):
         load(tmp_path, features=nn.Linear(6, 4))

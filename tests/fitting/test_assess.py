@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 
 from invariance.core.errors import BadValue
 from invariance.core.rows import Rows
-from invariance.fitting.assess import Assessment, examine, left_out
+from invariance.fitting.assess import Assessment, assess_model, left_out
 
 COLUMNS = [("a", slice(0, 1)), ("b", slice(1, 3))]
 
@@ -61,7 +61,7 @@ def test_a_class_that_a_part_of_the_rows_lacks_has_no_probability_there(rows):
 
 def test_a_model_is_examined_in_known_new_and_test_environments(rows):
     test = Rows.of(rows.x[:20], np.where(np.arange(20) < 5, "never", rows.y[:20]), np.full(20, "t"))
-    found = examine("LR", fit(rows), fit, rows, test, COLUMNS)
+    found = assess_model("LR", fit(rows), fit, rows, test, COLUMNS)
     assert [score.name for score in found.known] == [score.name for score in found.new] == list("abcd")
     assert [(score.name, score.rows) for score in found.test] == [("t", 20)]
     assert found.test[0].accuracy <= 0.75
@@ -71,10 +71,10 @@ def test_a_model_is_examined_in_known_new_and_test_environments(rows):
 
 
 def test_the_keys_of_an_assessment_as_plain_data_stay_as_they_were(rows):
-    found = examine("LR", fit(rows), fit, rows, None, COLUMNS).to_json()
+    found = assess_model("LR", fit(rows), fit, rows, None, COLUMNS).to_json()
     assert list(found) == ["title", "known", "new", "test", "reliability", "leanings"]
     assert list(found["new"][0]) == ["name", "rows", "right", "low", "high", "sure", "error", "chance"]
     assert list(found["leanings"][0]) == ["column", "changed", "changed_by_site", "drop_by_site"]
-    baseline = examine("ERM", fit(rows), fit, rows, None, COLUMNS)
+    baseline = assess_model("ERM", fit(rows), fit, rows, None, COLUMNS)
     whole = Assessment(baseline, baseline, "", (("no", 1),), 4).to_json()
     assert list(whole) == ["model", "rival", "reason", "classes", "environments", "unit"]

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from invariance.cli import main
 from invariance.core.errors import InvarianceError
 from invariance.core.rows import Rows as LabelledRows
-from invariance.tabular.frame import Understood, read, understand
+from invariance.tabular.labelled_rows import Schema, infer_schema, read
 from invariance.tabular.source import TableSource
 
 MALFORMED, COMMANDS = (600, 2400), 24
@@ -167,7 +167,7 @@ def _parquet(rows: Rows) -> bytes:
     return buffer.getvalue().to_pybytes()
 
 
-def check(known: Understood, frame: LabelledRows) -> None:
+def check(known: Schema, frame: LabelledRows) -> None:
     """What must hold of every table that is accepted."""
     assert frame.x.shape == (len(frame.y), len(known.encoder.features))
     assert frame.x.dtype == np.float32
@@ -181,7 +181,7 @@ def check(known: Understood, frame: LabelledRows) -> None:
 def outcome(path: Path) -> str:
     """What the reader says of a file; nothing where it reads it, and then rightly."""
     try:
-        known = understand(TableSource.open(path), "sick", "hospital")
+        known = infer_schema(TableSource.open(path), "sick", "hospital")
         check(known, read(known.source, known.encoder))
     except InvarianceError as error:
         return str(error)

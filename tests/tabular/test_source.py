@@ -94,9 +94,9 @@ def test_a_folder_and_a_file_that_is_not_there_are_told_apart(tmp_path):
 def test_a_column_that_is_not_there_is_answered_with_those_that_are(table):
     source = TableSource.open(table("age,sex,hospital\n1,m,Lyon\n"))
     with pytest.raises(UnknownName, match=r"no column 'site' in .*its columns are age, sex, hospital\.$"):
-        source.need("site")
+        source.require("site")
     with pytest.raises(UnknownName, match="Did you mean 'hospital'"):
-        source.need("Hospitl")
+        source.require("Hospitl")
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[31m", "x" * 500, "\u202eabc", "\x00"])

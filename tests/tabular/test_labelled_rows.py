@@ -9,12 +9,12 @@ from pyarrow import parquet
 from invariance.core.errors import DataError
 from invariance.core.rows import Rows
 from invariance.tabular import source as sources
-from invariance.tabular.frame import imbalance, read, understand
+from invariance.tabular.labelled_rows import imbalance, infer_schema, read
 from invariance.tabular.source import TableSource
 
 
 def rows_of(path, label="sick", environment="hospital") -> Rows:
-    known = understand(TableSource.open(path), label, environment)
+    known = infer_schema(TableSource.open(path), label, environment)
     return read(known.source, known.encoder)
 
 
@@ -66,7 +66,7 @@ def test_a_file_is_opened_once_to_look_and_once_for_every_pass(table, patients, 
     monkeypatch.setattr(sources, "_bytes", lambda path: opened.append(path) or stream(path))
     path = table(patients(50))
     source = TableSource.open(path)
-    known = understand(source, "sick", "hospital")
+    known = infer_schema(source, "sick", "hospital")
     read(source, known.encoder)
     assert len(opened) == 3
 
@@ -85,12 +85,12 @@ def test_thousands_of_environments_are_nothing_special(table):
 
 def test_another_table_needs_the_columns_of_the_first(table, patients):
     rows = patients(30)
-    encoder = understand(TableSource.open(table(rows)), "sick", "hospital").encoder
+    encoder = infer_schema(TableSource.open(table(rows)), "sick", "hospital").encoder
     other = table([row[1:] for row in rows], "other.csv")
     with pytest.raises(KeyError, match="no column 'age'"):
         read(TableSource.open(other), encoder)
     unlabelled = [[*row[:4], "", row[5]] for row in rows[1:]]
-    with pytest.raises(DataError, match="has no row with 'sick' and 'hospital'"):
+    with pytest.raises(DataError, match="has no row with a value in 'sick' and 'hospital'"):
         read(TableSource.open(table([rows[0], *unlabelled], "new.csv")), encoder)
 
 
