@@ -53,14 +53,14 @@ def practice(tmp_path_factory, invariance, given_folder) -> Practice:
 
 def test_domains_are_the_environments_and_every_one_is_left_out_in_turn(practice):
     plain = practice.done.json
-    found = plain["assessment"]
+    assessment = plain["assessment"]
     assert practice.done.err == ""
     assert plain["images"] == 3 * 3 * 8
-    assert [site["name"] for site in found["model"]["new"]] == list(KNOWN)
-    assert [(site["name"], site["rows"]) for site in found["model"]["test"]] == [("photo", 15)]
-    assert found["classes"] == [[name, 24] for name in CLASSES]
-    assert "ERM" in (plain["method"], found["rival"]["title"])
-    assert found["model"]["leanings"] == []
+    assert [site["name"] for site in assessment["model"]["new"]] == list(KNOWN)
+    assert [(site["name"], site["rows"]) for site in assessment["model"]["test"]] == [("photo", 15)]
+    assert assessment["classes"] == [[name, 24] for name in CLASSES]
+    assert "ERM" in (plain["method"], assessment["rival"]["title"])
+    assert assessment["model"]["leanings"] == []
     assert "images" in " ".join(plain["verdict"]["advice"])
 
 
@@ -92,25 +92,25 @@ def test_every_image_however_deep_is_predicted_in_the_order_of_its_name(invarian
     (new / ".hidden").write_text("not an image")
     done = invariance("predict", practice.model, new, "-o", tmp_path / "p.csv")
     assert done.out == f"Predictions for 16 images: {tmp_path / 'p.csv'}\n"
-    found = rows(tmp_path / "p.csv")
-    assert list(found[0]) == ["file", "prediction", *(f"probability_{name}" for name in CLASSES)]
-    names = [row["file"] for row in found]
+    predictions = rows(tmp_path / "p.csv")
+    assert list(predictions[0]) == ["file", "prediction", *(f"probability_{name}" for name in CLASSES)]
+    names = [row["file"] for row in predictions]
     assert names == sorted(path.relative_to(new).as_posix() for path in new.rglob("*.jpg"))
     own = load(practice.model).predict_proba(Pixels.of(np.stack([read(new / name, 16) for name in names])))
-    given = [[float(row[f"probability_{name}"]) for name in CLASSES] for row in found]
+    given = [[float(row[f"probability_{name}"]) for name in CLASSES] for row in predictions]
     assert given == [pytest.approx(p, abs=1e-5) for p in own.tolist()]
-    assert [row["prediction"] for row in found] == [CLASSES[best] for best in own.argmax(1)]
+    assert [row["prediction"] for row in predictions] == [CLASSES[best] for best in own.argmax(1)]
     invariance("predict", practice.model, new / "a.jpg", "-o", tmp_path / "q.csv")
     (alone,) = rows(tmp_path / "q.csv")
-    assert (alone["file"], alone["prediction"]) == ("a.jpg", found[0]["prediction"])
+    assert (alone["file"], alone["prediction"]) == ("a.jpg", predictions[0]["prediction"])
 
 
 def test_predictions_agree_with_the_scores_of_evaluate_and_of_the_report(invariance, practice, tmp_path):
     invariance("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
     right = np.mean([row["prediction"] == row["file"].split("/")[1] for row in rows(tmp_path / "p.csv")])
-    found = invariance("evaluate", practice.model, practice.test, "--json").json
-    assert found["by_environment"] == {"photo": pytest.approx(100 * right)}
-    assert (found["unseen"], found["images"]) == (["photo"], {"photo": 15})
+    scores = invariance("evaluate", practice.model, practice.test, "--json").json
+    assert scores["by_environment"] == {"photo": pytest.approx(100 * right)}
+    assert (scores["unseen"], scores["images"]) == (["photo"], {"photo": 15})
     (site,) = practice.done.json["assessment"]["model"]["test"]
     assert site["right"] == pytest.approx(right)
     assert "not in training" in invariance("evaluate", practice.model, practice.test).out
@@ -182,7 +182,7 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("fit photos --label dog", "photos is a folder of images, to which --label does not apply"),
         ("fit photos --environment site", "photos is a folder of images, to which --environment does not apply"),
@@ -207,9 +207,9 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
         ("evaluate saved", "saved holds a model of your own data"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(invariance, desk, monkeypatch, arguments, said):
+def test_a_mistake_is_answered_in_one_line(invariance, desk, monkeypatch, arguments, message):
     monkeypatch.chdir(desk)
-    assert invariance(*arguments.split()).error.startswith(said)
+    assert invariance(*arguments.split()).error.startswith(message)
 
 
 def test_one_domain_is_erm_and_another_method_is_refused(invariance, practice, tmp_path):

@@ -176,11 +176,11 @@ def test_predictions_agree_with_the_scores_of_evaluate(practice, invariance, tmp
         assert row["prediction"] == max(p, key=p.__getitem__)
     _, labels, sites = table(practice.test)
     right = np.array([row["prediction"] for row in rows]) == labels
-    found = invariance("evaluate", practice.model, practice.test, "--json").json
-    assert found["by_environment"] == {site: pytest.approx(100 * right[sites == site].mean()) for site in UNSEEN}
-    assert found["unseen"] == sorted(UNSEEN)
-    for site, (low, high) in found["intervals"].items():
-        assert low < found["by_environment"][site] < high
+    scores = invariance("evaluate", practice.model, practice.test, "--json").json
+    assert scores["by_environment"] == {site: pytest.approx(100 * right[sites == site].mean()) for site in UNSEEN}
+    assert scores["unseen"] == sorted(UNSEEN)
+    for site, (low, high) in scores["intervals"].items():
+        assert low < scores["by_environment"][site] < high
     shown = invariance("evaluate", practice.model, practice.test, "--environment", "sex").out
     assert "average" in shown
     assert all(name in shown for name in (" f ", " m "))

@@ -65,8 +65,8 @@ def test_it_says_what_it_chose_and_why(flips):
     assert choice.objective == model.objective_
     worst, before = (max(candidate.risks.values()) for candidate in (best, erm))
     assert choice.reason == (
-        f"its risk (mean loss) is {worst:.4f} at worst and {best.risk:.4f} on average in environments left out of training, "
-        f"and ERM's is {before:.4f} at worst and {erm.risk:.4f} on average"
+        f"its risk (mean loss) is {worst:.4f} at worst and {best.risk:.4f} on average in environments left out of "
+        f"training, and ERM's is {before:.4f} at worst and {erm.risk:.4f} on average"
     )
     assert best.gain == pytest.approx((2 * before - erm.risk) - (2 * worst - best.risk))
     assert best.gain > max(0.05, 2 * best.error)

@@ -79,9 +79,9 @@ def test_classes_keep_their_kind(tmp_path, small, quick, classes):
 
 
 def test_what_was_put_beside_a_model_comes_back(folder):
-    found = read(folder)
-    assert found.extra == {"columns": ["é"]}
-    assert found.card["licence"] == "CC-BY-4.0"
+    saved = read(folder)
+    assert saved.extra == {"columns": ["é"]}
+    assert saved.card["licence"] == "CC-BY-4.0"
 
 
 def test_a_loaded_model_can_be_trained_again(folder, small):

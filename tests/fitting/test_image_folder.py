@@ -25,12 +25,12 @@ def folder(tmp_path) -> Path:
 def test_images_come_some_at_a_time_whatever_is_left_out(folder, monkeypatch):
     monkeypatch.setattr(image_folder, "BATCH_IMAGES", 3)
     notes: list[str] = []
-    found = list(ImageFolderReader(8, "skip").batches(folder, notes))
-    assert [len(x) for x, _ in found] == [2, 3, 2]
-    assert [name for _, names in found for name in names] == sorted(
+    batches = list(ImageFolderReader(8, "skip").batches(folder, notes))
+    assert [len(x) for x, _ in batches] == [2, 3, 2]
+    assert [name for _, names in batches for name in names] == sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*.png")
     )
-    reds = np.concatenate([x.tensor()[:, 0, 4, 4] for x, _ in found])
+    reds = np.concatenate([x.tensor()[:, 0, 4, 4] for x, _ in batches])
     assert reds.tolist() == [0, 30, 60, 90, 120, 150, 180]
     assert notes == ["left out as not readable: a/cat/notes.txt"]
 

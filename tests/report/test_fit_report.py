@@ -10,7 +10,7 @@ from invariance.core.artefacts import Figure
 from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.by_environment import EnvironmentScore
 from invariance.fitting.importance import PermutationImportance
-from invariance.report.fit_report import MAX_SITES, About, model_page
+from invariance.report.fit_report import MAX_ENVIRONMENTS, About, model_page
 from invariance.report.page import render
 
 
@@ -60,7 +60,7 @@ def test_everything_a_practitioner_asks_is_on_the_page(names):
 def test_of_many_sites_the_worst_are_shown(names):
     page = model_page(assessment(names), About("patients.csv", "sick"))
     figures = [a for a in page.artefacts() if isinstance(a, Figure) and a.name == "new-sites"]
-    assert figures[0].panels[0].places == tuple(names[:MAX_SITES])
+    assert figures[0].panels[0].places == tuple(names[:MAX_ENVIRONMENTS])
     assert figures[0].notes == ("Not shown: 1,975 more sites, all with a higher accuracy.",)
     assert len(render(page)) < 6 << 20
 
@@ -73,10 +73,10 @@ def test_names_of_others_are_text_and_nothing_else(hostile):
 
 
 def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
-    found = assessment(names)
-    bare = [replace(one, importances=()) for one in found.both]
+    assessed = assessment(names)
+    bare = [replace(one, importances=()) for one in assessed.both]
     page = model_page(
-        replace(found, model=bare[0], baseline=bare[1], unit="images"), About("photos", "the class of an image")
+        replace(assessed, model=bare[0], baseline=bare[1], unit="images"), About("photos", "the class of an image")
     )
     assert page.chapters[-1].artefacts == ()
     assert "A single pixel means nothing by itself" in page.chapters[-1].words[0]
@@ -87,13 +87,13 @@ def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
 
 
 def test_a_model_without_a_baseline_has_a_page(names):
-    found = assessment(names)
-    alone = Assessment(found.model, None, "", found.classes, 1)
+    assessed = assessment(names)
+    alone = Assessment(assessed.model, None, "", assessed.classes, 1)
     assert "REx" in render(model_page(alone, About("patients.csv", "sick")))
 
 
 def test_only_a_method_that_was_chosen_may_look_better_than_it_is(names):
-    found = assessment(names)
+    assessed = assessment(names)
     about = About("patients.csv", "sick")
-    assert "a little optimistic" in render(model_page(found, about))
-    assert "a little optimistic" not in render(model_page(replace(found, reason=""), about))
+    assert "a little optimistic" in render(model_page(assessed, about))
+    assert "a little optimistic" not in render(model_page(replace(assessed, reason=""), about))

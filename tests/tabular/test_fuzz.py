@@ -201,21 +201,21 @@ def test_a_table_that_went_wrong_ends_in_one_line_or_in_numbers(damaged, tables)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / file
             path.write_bytes(damaged(seed, cells, how, file))
-            said = outcome(path)
-        assert said.isprintable()
-        assert said == "" or 20 < len(said) < 1200
+            message = outcome(path)
+        assert message.isprintable()
+        assert message == "" or 20 < len(message) < 1200
 
     each()
 
 
 def commanded(arguments: list[str]) -> tuple[int, str]:
     """How the command ends, and what it says on standard error."""
-    said = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stderr(said), redirect_stdout(io.StringIO()):
+    message = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(message), redirect_stdout(io.StringIO()):
         patch.setattr(sys, "argv", ["invariance", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
-    return int(end.value.code or 0), said.getvalue()
+    return int(end.value.code or 0), message.getvalue()
 
 
 @settings(max_examples=COMMANDS)
@@ -230,12 +230,12 @@ def test_the_command_ends_in_one_line_or_in_a_model_that_predicts_every_row(dama
         path, model, out = Path(folder) / file, Path(folder) / "model", Path(folder) / "out.csv"
         path.write_bytes(damaged(seed, cells, how, file))
         given = ["--label", "sick", "--environment", "hospital", "--method", "erm", "--no-report", "-o", str(model)]
-        code, said = commanded(["fit", str(path), *given])
+        code, message = commanded(["fit", str(path), *given])
         if code:
-            assert said.startswith("error: ")
-            assert said.removesuffix("\n").isprintable()
+            assert message.startswith("error: ")
+            assert message.removesuffix("\n").isprintable()
             assert not model.exists()
             return
-        assert said == ""
+        assert message == ""
         assert commanded(["predict", str(model), str(path), "-o", str(out)])[0] == 0
         assert np.isfinite([float(line.rsplit(",", 1)[1]) for line in out.read_text().splitlines()[1:]]).all()

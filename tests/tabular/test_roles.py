@@ -102,7 +102,7 @@ def test_label_and_environment_are_two_columns_that_are_there(table, patients):
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (["1"] * 40, "is '1' in every row; at least two classes are needed"),
         ([""] * 40, "has no value in any row"),
@@ -112,9 +112,9 @@ def test_label_and_environment_are_two_columns_that_are_there(table, patients):
         ([f"id-{i}" for i in range(40)], "40 different values; expected at most 100 classes"),
     ],
 )
-def test_a_label_without_classes_is_refused(table, labels, said):
+def test_a_label_without_classes_is_refused(table, labels, message):
     rows = [["x", "label"], *([str(i * 7 % 40), label] for i, label in enumerate(labels))]
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         understood(table(rows))
 
 

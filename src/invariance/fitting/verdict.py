@@ -7,6 +7,8 @@ from invariance.fitting.assess import Assessment
 from invariance.fitting.by_environment import EnvironmentScore
 from invariance.fitting.importance import PermutationImportance, largest_differences
 
+NEW_SITE = "at a new site, an environment that is not in the training data"
+"""In the headline, which is where a reader learns what a site is."""
 MIN_ENVIRONMENTS = 4
 """With fewer environments, there is a warning."""
 MAX_FORECAST_WIDTH = 0.3
@@ -57,12 +59,11 @@ def _headline(assessment: Assessment) -> str:
     model, at = assessment.model, assessment.model.forecast
     if not at:
         return (
-            f"{model.title} was trained on {_count(assessment.environments, 'environment')}. That is too few to "
-            "estimate its accuracy in a new one."
+            f"{model.title} was trained on {_count(assessment.environments)}. That is too few to estimate its accuracy "
+            f"{NEW_SITE}."
         )
     range_ = f"{percent(at.low)} to {percent(at.high)}"
-    new = "at a new site, an environment that is not in the training data"
-    expected = f"Expect an accuracy of {percent(at.mean)} {new} (95 % range: {range_})."
+    expected = f"Expect an accuracy of {percent(at.mean)} {NEW_SITE} (95 % range: {range_})."
     if model.title == "ERM":
         chosen = "No invariant method is clearly better here, so this" if assessment.reason else "This"
         return f"{chosen} is ERM, the ordinary model. {expected}"
@@ -87,15 +88,15 @@ def _compared(assessment: Assessment, expected: str) -> str:
             f"{percent(other.accuracy)} at its worst site, {other.name}. The lowest accuracy of {model.title} is "
             f"{percent(low.accuracy)}."
         )
-    return f"{model.title} is about as good as ERM at new sites. {expected}"
+    return f"{expected} {model.title} is about as good as ERM, the ordinary model."
 
 
 def _environments(assessment: Assessment) -> Iterator[str]:
     """Few environments, or a wide forecast."""
     if assessment.environments < MIN_ENVIRONMENTS:
         yield (
-            f"{_count(assessment.environments, 'environment')} cannot show much about what changes between them: an "
-            "invariant method may mistake a coincidence for a law. Add environments before you trust this model; more "
+            f"{_count(assessment.environments).capitalize()} cannot show much about what changes between environments: "
+            "an invariant method may mistake a coincidence for a law. Add environments before you trust this model. More "
             f"{assessment.unit} from the same ones do not help."
         )
     at = assessment.model.forecast
@@ -172,6 +173,6 @@ def _overconfidence(assessment: Assessment) -> Iterator[str]:
         )
 
 
-def _count(number: int, noun: str) -> str:
-    words = {1: "One", 2: "Two", 3: "Three"}
-    return f"{words.get(number, str(number))} {noun}{'' if number == 1 else 's'}"
+def _count(environments: int) -> str:
+    number = {1: "one", 2: "two", 3: "three"}.get(environments, str(environments))
+    return f"{number} environment{'' if environments == 1 else 's'}"

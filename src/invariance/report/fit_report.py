@@ -18,8 +18,8 @@ from invariance.report.citation import citations
 from invariance.report.fit_importance import importance_artefacts
 from invariance.report.page import Chapter, MethodEntry, Page
 
-MAX_SITES = 25
-"""Sites in figures and tables, those with the lowest accuracy."""
+MAX_ENVIRONMENTS = 25
+"""Environments in figures and tables, those with the lowest accuracy."""
 OPTIMISTIC = "The method was chosen on the same left-out sites, so its numbers are a little optimistic."
 PIXELS = (
     "Permutation importance is measured for the columns of a table. A single pixel means nothing by itself, so this "
@@ -45,7 +45,7 @@ def model_page(assessment: Assessment, about: About) -> Page:
     today = date.today()
     chapters = [
         Chapter("advice", "What to do", (*summary.advice, *(f"Note on the data: {note}." for note in about.notes))),
-        Chapter("sites", "New sites", artefacts=tuple(_sites(assessment))),
+        Chapter("sites", "New sites", artefacts=tuple(_new_environments(assessment))),
         Chapter("test", "Test data", artefacts=tuple(_test(assessment))),
         Chapter("calibration", "Calibration", artefacts=tuple(_calibration(assessment))),
         _importance(assessment, about),
@@ -82,7 +82,7 @@ def _facts(assessment: Assessment) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _sites(assessment: Assessment) -> Iterable[Artefact]:
+def _new_environments(assessment: Assessment) -> Iterable[Artefact]:
     models = assessment.both
     if not assessment.model.new:
         return
@@ -94,7 +94,7 @@ def _sites(assessment: Assessment) -> Iterable[Artefact]:
         f"intervals: the fewer {assessment.unit} a site has, the wider they are.",
         [(m.title, m.new) for m in models],
     )
-    yield _site_table(
+    yield _environment_table(
         "new-sites-table",
         "Each site in numbers",
         "Accuracy in %, with 95 % intervals. Majority class: the accuracy of always predicting the site's most "
@@ -109,7 +109,7 @@ def _expected(assessment: Assessment) -> Table:
     for m in assessment.both:
         if at := m.forecast:
             low = worst(m.new)
-            known = sum(site.accuracy for site in m.known) / len(m.known)
+            known = sum(score.accuracy for score in m.known) / len(m.known)
             cells = (
                 100 * known,
                 100 * at.mean,
@@ -140,7 +140,7 @@ def _test(assessment: Assessment) -> Iterable[Artefact]:
         "The data given with --test, which are not used in training. With 95 % intervals.",
         [(m.title, m.test) for m in assessment.both],
     )
-    yield _site_table(
+    yield _environment_table(
         "test-sites-table", "Each site of the test data", "Accuracy in %, with 95 % intervals.", assessment
     )
 
@@ -148,16 +148,16 @@ def _test(assessment: Assessment) -> Iterable[Artefact]:
 def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[str, EnvironmentScores]]) -> Figure:
     shown = _lowest(models[0][1])
     curves = []
-    for label, sites in models:
-        by_name = {site.name: site for site in sites}
+    for label, scores in models:
+        by_name = {score.name: score for score in scores}
         points = [(float(i), by_name[n]) for i, n in enumerate(shown) if n in by_name]
         curves.append(
             Curve(
                 label,
                 tuple(i for i, _ in points),
-                tuple(100 * site.accuracy for _, site in points),
-                tuple(100 * site.low for _, site in points),
-                tuple(100 * site.high for _, site in points),
+                tuple(100 * score.accuracy for _, score in points),
+                tuple(100 * score.low for _, score in points),
+                tuple(100 * score.high for _, score in points),
             )
         )
     lowest = min(low for curve in curves for low in curve.low)
@@ -166,57 +166,65 @@ def _accuracy_figure(name: str, title: str, about: str, models: Sequence[tuple[s
     return Figure(name, title, about, (panel,), notes=_not_shown(models[0][1]))
 
 
-def _site_table(name: str, title: str, about: str, assessment: Assessment, *, known: bool = False) -> Table:
+def _environment_table(name: str, title: str, about: str, assessment: Assessment, *, known: bool = False) -> Table:
     def pick(m: AssessedModel) -> EnvironmentScores:
         return m.new if known else m.test
 
     models = assessment.both
-    sites = [{site.name: site for site in pick(m)} for m in models]
-    in_training = {site.name: site for site in assessment.model.known}
+    tested = [{score.name: score for score in pick(m)} for m in models]
+    in_training = {score.name: score for score in assessment.model.known}
     names = [assessment.unit, "majority class", *(part for m in models for part in (m.title, "interval"))]
     names += [f"{assessment.model.title}, known"] if known else []
     lines = []
-    for each in _lowest(pick(assessment.model)):
-        cells: list[float | str] = [sites[0][each].rows, 100 * sites[0][each].majority]
-        for by_name in sites:
-            site = by_name.get(each)
-            cells += [100 * site.accuracy, f"{100 * site.low:.0f} to {100 * site.high:.0f}"] if site else ["", ""]
-        cells += [100 * in_training[each].accuracy] if known else []
-        lines.append(Line(each, tuple(cells)))
+    for environment in _lowest(pick(assessment.model)):
+        first = tested[0][environment]
+        cells: list[float | str] = [first.rows, 100 * first.majority]
+        for by_name in tested:
+            score = by_name.get(environment)
+            cells += [100 * score.accuracy, f"{100 * score.low:.0f} to {100 * score.high:.0f}"] if score else ["", ""]
+        cells += [100 * in_training[environment].accuracy] if known else []
+        lines.append(Line(environment, tuple(cells)))
     columns = tuple(map(Column, names))
     return Table(name, title, about, "site", columns, tuple(lines), notes=_not_shown(pick(assessment.model)))
 
 
 def _calibration(assessment: Assessment) -> Iterable[Artefact]:
-    models = assessment.both
+    yield _reliability_figure(assessment)
+    yield _calibration_table(assessment)
+
+
+def _reliability_figure(assessment: Assessment) -> Figure:
     curves = [
-        Curve(m.title, tuple(100 * s for s, _, _ in m.reliability), tuple(100 * r for _, r, _ in m.reliability))
-        for m in models
+        Curve(m.title, tuple(100 * c for c, _, _ in m.reliability), tuple(100 * a for _, a, _ in m.reliability))
+        for m in assessment.both
     ]
     lowest = 100 / len(assessment.classes)
     ideal = Curve("calibrated", (lowest, 100.0), (lowest, 100.0), dashed=True)
     panel = Lines("", "confidence, %", "accuracy, %", (*curves, ideal), span=(0, 100))
-    where = (
-        "sites that were left out of training" if assessment.model.new else f"the {assessment.unit} it was trained on"
-    )
-    yield Figure(
+    where = "at sites that were left out of training" if assessment.model.new else "on the training data"
+    return Figure(
         "reliability",
         "Are the probabilities calibrated?",
-        f"Accuracy of predictions in bins of confidence (the probability of the predicted class), at {where}. Below "
-        "the dashed line the model is overconfident.",
+        f"Accuracy of predictions in bins of confidence (the probability of the predicted class), {where}. Below the "
+        "dashed line the model is overconfident.",
         (panel,),
     )
-    sites = {site.name: site for site in assessment.model.new or assessment.model.known}
-    each = [{site.name: site for site in m.new or m.known} for m in models]
+
+
+def _calibration_table(assessment: Assessment) -> Table:
+    models = assessment.both
+    scores = assessment.model.new or assessment.model.known
+    tested = [{score.name: score for score in m.new or m.known} for m in models]
     lines = []
-    for name in _lowest(tuple(sites.values())):
+    for environment in _lowest(scores):
         cells: list[float | str] = []
-        for by_name in each:
-            site = by_name.get(name)
-            cells += [100 * v for v in (site.confidence, site.accuracy, site.calibration_error)] if site else [""] * 3
-        lines.append(Line(name, tuple(cells)))
+        for by_name in tested:
+            score = by_name.get(environment)
+            shares = (score.confidence, score.accuracy, score.calibration_error) if score else ()
+            cells += [100 * share for share in shares] or [""] * 3
+        lines.append(Line(environment, tuple(cells)))
     columns = tuple(Column(name, m.title) for m in models for name in ("confidence", "accuracy", "calibration error"))
-    yield Table(
+    return Table(
         "calibration",
         "Calibration at each site",
         "Mean confidence, accuracy, and the expected calibration error: the mean difference between the two within "
@@ -224,7 +232,7 @@ def _calibration(assessment: Assessment) -> Iterable[Artefact]:
         "site",
         columns,
         tuple(lines),
-        notes=_not_shown(tuple(sites.values())),
+        notes=_not_shown(scores),
     )
 
 
@@ -248,12 +256,12 @@ def _columns(assessment: Assessment, about: About) -> Iterable[Artefact]:
         )
 
 
-def _lowest(sites: Sequence[EnvironmentScore]) -> list[str]:
-    """Names of the sites to show: all in the given order, or those with the lowest accuracy if there are too many."""
-    lowest = sorted(sites, key=lambda site: site.accuracy)[:MAX_SITES]
-    return [site.name for site in (sites if len(sites) <= MAX_SITES else lowest)]
+def _lowest(scores: Sequence[EnvironmentScore]) -> list[str]:
+    """Names of environments to show: all in the given order, or those of lowest accuracy if there are too many."""
+    lowest = sorted(scores, key=lambda score: score.accuracy)[:MAX_ENVIRONMENTS]
+    return [score.name for score in (scores if len(scores) <= MAX_ENVIRONMENTS else lowest)]
 
 
-def _not_shown(sites: Sequence[EnvironmentScore]) -> tuple[str, ...]:
-    rest = len(sites) - MAX_SITES
+def _not_shown(scores: Sequence[EnvironmentScore]) -> tuple[str, ...]:
+    rest = len(scores) - MAX_ENVIRONMENTS
     return (f"Not shown: {rest:,} more sites, all with a higher accuracy.",) if rest > 0 else ()
