@@ -96,7 +96,7 @@ def _environments(assessment: Assessment) -> Iterator[str]:
     if assessment.environments < MIN_ENVIRONMENTS:
         yield (
             f"{_count(assessment.environments).capitalize()} cannot show much about what changes between environments: "
-            "an invariant method may mistake a coincidence for a law. Add environments before you trust this model. More "
+            "an invariant method may mistake a coincidence for a law. Add environments before you trust it. More "
             f"{assessment.unit} from the same ones do not help."
         )
     at = assessment.model.forecast
