@@ -61,9 +61,10 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
     invariance is estimated by comparing all environments at once.
 
-    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on
-    validation rows, else on training rows), ``environments_`` with ``counts_``, ``input_shape_`` of one row, and
-    ``fingerprint_`` of the data.
+    Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
+    ``history_``, its checkpoints; ``scores_`` by environment (on validation rows, else on training rows);
+    ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the
+    data.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}

@@ -53,7 +53,7 @@ class Learner:
 
     def fit(
         self,
-        objective: Method,
+        method: Method,
         environments: Sequence[Environment],
         validation: Sequence[Environment] = (),
         *,
@@ -68,8 +68,8 @@ class Learner:
         samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
-        recipe = self.recipe(objective, environments)
-        for snapshot in train(model, objective, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
+        recipe = self.recipe(method, environments)
+        for snapshot in train(model, method, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
             model = snapshot.model
             history.append(_measure(snapshot, *samples, family))
             if keep:
