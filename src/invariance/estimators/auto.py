@@ -39,8 +39,9 @@ Log = Callable[[str], None]
 class Candidate:
     """A method with its mean loss and mean score in each environment, trained without that environment.
 
-    ``method`` is its name, ``objective`` the method with its hyperparameters, as in stored runs. ``gain`` is how much lower its extrapolated worst-case risk is than ERM's, and ``error`` the standard error of that
-    gain over samples, with ERM's worst environment held fixed.
+    ``method`` is its name, ``objective`` the method with its hyperparameters, as in stored runs. ``gain``
+    is how much lower its extrapolated worst-case risk is than ERM's, and ``error`` the standard error of that gain over
+    samples, with ERM's worst environment held fixed.
     """
 
     method: str
