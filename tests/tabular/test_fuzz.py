@@ -188,15 +188,17 @@ def outcome(path: Path) -> str:
     return ""
 
 
+DAMAGE = {
+    "seed": st.integers(0, 2**32),
+    "how": st.just("as it is") | st.sampled_from(sorted(BYTES)),
+    "file": st.sampled_from(FILES),
+}
+
+
 @pytest.mark.parametrize("tables", [MALFORMED[0], pytest.param(MALFORMED[1], marks=pytest.mark.slow)])
 def test_a_table_that_went_wrong_ends_in_one_line_or_in_numbers(damaged, tables):
     @settings(max_examples=tables)
-    @given(
-        seed=st.integers(0, 2**32),
-        cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=3),
-        how=st.just("as it is") | st.sampled_from(sorted(BYTES)),
-        file=st.sampled_from(FILES),
-    )
+    @given(cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=3), **DAMAGE)
     def each(seed: int, cells: list[str], how: str, file: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / file
@@ -219,12 +221,7 @@ def commanded(arguments: list[str]) -> tuple[int, str]:
 
 
 @settings(max_examples=COMMANDS)
-@given(
-    seed=st.integers(0, 2**32),
-    cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=2),
-    how=st.just("as it is") | st.sampled_from(sorted(BYTES)),
-    file=st.sampled_from(FILES),
-)
+@given(cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=2), **DAMAGE)
 def test_the_command_ends_in_one_line_or_in_a_model_that_predicts_every_row(damaged, seed, cells, how, file):
     with tempfile.TemporaryDirectory() as folder:
         path, model, out = Path(folder) / file, Path(folder) / "model", Path(folder) / "out.csv"
