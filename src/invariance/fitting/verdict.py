@@ -71,24 +71,20 @@ def _headline(assessment: Assessment) -> str:
 
 
 def _compared(assessment: Assessment, expected: str) -> str:
-    """The accuracy of the model at a new site beside that of its baseline."""
+    """The accuracy of the model at a new site beside that of its baseline, and which of them is better."""
     model, baseline, at = assessment.model, assessment.baseline, assessment.model.forecast
     beside = baseline.forecast if baseline else None
     if not at or not baseline or not beside:
         return expected
     low, other = worst(model.new), worst(baseline.new)
-    if at.mean - beside.mean >= MIN_DIFFERENCE:
-        return (
-            f"{expected} For ERM, the ordinary model, expect {percent(beside.mean)}. At its worst site, {model.title} "
-            f"has an accuracy of {percent(low.accuracy)}, ERM of {percent(other.accuracy)}."
-        )
-    if low.accuracy - other.accuracy >= MIN_DIFFERENCE:
-        return (
-            f"{expected} ERM, the ordinary model, is no worse on average, but has an accuracy of "
-            f"{percent(other.accuracy)} at its worst site, {other.name}. The lowest accuracy of {model.title} is "
-            f"{percent(low.accuracy)}."
-        )
-    return f"{expected} {model.title} is about as good as ERM, the ordinary model."
+    numbers = (
+        f"{expected} For ERM, the ordinary model, expect {percent(beside.mean)}. At its worst site, {model.title} has "
+        f"an accuracy of {percent(low.accuracy)} ({low.name}), ERM of {percent(other.accuracy)} ({other.name})."
+    )
+    gains = (at.mean - beside.mean, low.accuracy - other.accuracy)
+    if max(gains) >= MIN_DIFFERENCE:
+        return numbers
+    return f"{numbers} {'ERM is better here' if min(gains) <= -MIN_DIFFERENCE else 'The two are about equally good'}."
 
 
 def _environments(assessment: Assessment) -> Iterator[str]:
@@ -102,8 +98,8 @@ def _environments(assessment: Assessment) -> Iterator[str]:
     at = assessment.model.forecast
     if at and at.high - at.low > MAX_FORECAST_WIDTH:
         yield (
-            f"Sites differ so much that the accuracy at a new one may lie anywhere between {percent(at.low)} and "
-            f"{percent(at.high)}. Before you use the model at a new site, test it on some labelled "
+            "Sites are too few or differ too much for a precise estimate: the accuracy at a new one may lie anywhere "
+            f"between {percent(at.low)} and {percent(at.high)}. Before you use the model at a new site, test it on some labelled "
             f"{assessment.unit} from there, with invariance evaluate."
         )
 
@@ -133,8 +129,8 @@ def _erm_suffices(assessment: Assessment) -> Iterator[str]:
     noise = max(score.high - score.low for score in erm.new)
     if spread < max(noise, MIN_DIFFERENCE) and _mean(erm.known) - _mean(erm.new) < MAX_DROP:
         yield (
-            "ERM does about equally well at every site: there is no sign of a cue that changes between sites and "
-            "misleads. Then ERM is the better choice, and the simpler one."
+            "ERM's accuracy differs between sites by no more than chance can explain: there is no sign of a cue that "
+            "changes between sites and misleads. Then ERM is the better choice, and the simpler one."
         )
 
 
