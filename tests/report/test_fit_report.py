@@ -82,7 +82,7 @@ def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
     assert "A single pixel means nothing by itself" in page.chapters[-1].words[0]
     assert [name for name, _ in page.facts[:3]] == ["images", "environments", "classes"]
     text = " ".join(word for chapter in page.chapters for word in chapter.words)
-    assert "labelled images from there" in text
+    assert "labelled images from the site" in text
     assert "rows" not in text
 
 

@@ -99,8 +99,8 @@ def _environments(assessment: Assessment) -> Iterator[str]:
     if at and at.high - at.low > MAX_FORECAST_WIDTH:
         yield (
             "Sites are too few or differ too much for a precise estimate: the accuracy at a new one may lie anywhere "
-            f"between {percent(at.low)} and {percent(at.high)}. Before you use the model at a new site, test it on some "
-            f"labelled {assessment.unit} from there, with invariance evaluate."
+            f"between {percent(at.low)} and {percent(at.high)}. Before you use the model there, test it on some "
+            f"labelled {assessment.unit} from the site, with invariance evaluate."
         )
 
 
