@@ -1,8 +1,8 @@
 """What the engine costs, and what a second worker gives.
 
 The same runs of about ten seconds, on embedded data: one after another in this process, by the engine with one worker
-and with two, each with its own store and checkpoints. In turns, by wall time; ratios are medians over rounds. A worker
-imports what it needs once for a whole study: that start, a first small run included, is shown apart.
+and with two, each with its own store and checkpoints. In alternation, by wall time; ratios are medians over rounds. A
+worker imports what it needs once for a whole study: that start, a first small run included, is shown separately.
 """
 
 import tempfile

@@ -2,7 +2,7 @@
 
 First batches of 1,024 rows with equal counts of every environment, as every recipe with batches draws them;
 then 2,048 rows at once (full batch) whose environments have unequal sizes, 3 : 5 in turn. A column is the time
-of a step over that of the same method with two environments of equal size, timed in turns.
+of a step over that of the same method with two environments of equal size, timed in alternation.
 
 Aim: at most 1.2 at 512.
 """
@@ -29,7 +29,7 @@ def unequal(count: int, rows: int) -> list[Environment]:
 
 
 def compare(cases: Sequence[tuple[str, list[Environment]]], recipe: str, rounds: int) -> list[dict[str, object]]:
-    """One row a method: milliseconds of the first case, and every other case as a multiple of it."""
+    """One row per method: milliseconds of the first case, and every other case as a multiple of it."""
     (first, _), *others = cases
     rows: list[dict[str, object]] = []
     for name, objective in ONE_MOVE.items():

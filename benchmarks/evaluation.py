@@ -2,7 +2,7 @@
 
 The reference draws each environment and passes its images through the model, as papers do. The package's own sampled
 scores draw labels and colours but need only the two passes of the exact ones. The model is Colored-MNIST's network, the
-test pool 10,000 random images. Processor time in one run, one thread, in turns.
+test pool 10,000 random images. Processor time in one run, one thread, alternating.
 """
 
 import torch

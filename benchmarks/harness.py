@@ -1,4 +1,4 @@
-"""What the benchmarks share: random data, runs in their penalty phase, steps timed in turns, options and output."""
+"""What the benchmarks share: random data, runs in their penalty phase, alternating timers, options and output."""
 
 import argparse
 import gc
@@ -47,7 +47,7 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True)
 class Options:
-    """What every benchmark is asked on the command line."""
+    """The command-line options of every benchmark."""
 
     quick: bool
     json: bool
@@ -56,15 +56,15 @@ class Options:
     def parse(cls, about: str | None) -> "Options":
         """Read them; ``about`` is the benchmark's docstring."""
         parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--quick", action="store_true", help="few rounds: a look, not a measurement")
+        parser.add_argument("--quick", action="store_true", help="few rounds: an impression, not a measurement")
         parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
-        given = parser.parse_args()
-        return cls(given.quick, given.json)
+        options = parser.parse_args()
+        return cls(options.quick, options.json)
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one step of each candidate, one number a round."""
+    """Seconds of one step of each candidate, one number per round."""
 
     seconds: Mapping[str, Sequence[float]]
 
@@ -73,7 +73,7 @@ class Times:
         return 1e3 * statistics.median(self.seconds[name])
 
     def ratio(self, name: str, reference: str) -> float:
-        """How many times as long as ``reference``: the median over rounds, since a round sees one machine."""
+        """How many times as long as ``reference``: the median over rounds, each under the same load."""
         pairs = zip(self.seconds[name], self.seconds[reference], strict=True)
         return statistics.median(own / other for own, other in pairs)
 

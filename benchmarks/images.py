@@ -2,7 +2,7 @@
 
 Batches: 128 images of 64 pixels as numbers, from the cache, and by decoding and resizing their JPEG files with Pillow,
 as is done in every epoch without one. The JPEGs have 227 pixels, as those of PACS. Steps: ResNet-18, batches of 128
-images of 64 pixels from two environments, the penalty on. Both in processor time, one thread, in turns. Memory: a
+images of 64 pixels from two environments, the penalty on. Both in processor time, one thread, alternating. Memory: a
 folder of 5 GB of photographs is made; then a process of its own decodes it into the cache, takes all images in batches
 and scores a model on the test images. Its peak is the system's number (Linux). Layout: an ERM step of ResNets of
 several widths in the ordinary layout, over one in channels-last, which the model uses from 8 channels on.

@@ -1,14 +1,14 @@
 """What a training step costs, on Colored-MNIST's network (392-390-390-1) with one thread.
 
 Batches of 1,024 (two environments, drawn from 50,000 random rows, drawing included), after the switch. Each
-method's step is timed in turns with
+method's step is timed in alternation with
 
   bound   the five matrix products that such a step cannot do without: two forward, three backward;
   loop    the same step written straightforwardly (straightforward.py): a loop over environments, a second
           backward pass for the penalty, l2 through autograd, unfused Adam. Both compute the same gradient,
           which is checked first.
 
-Aims: at least 0.85 of the bound and 1.35 times as fast as the loop, for methods that make one move a step.
+Aims: at least 0.85 of the bound and 1.35 times as fast as the loop, for methods that make one move per step.
 
 The second table is the step over all rows at once: in slices, as the package does it, and in slices whose activations
 are all computed again in the backward pass, against one piece. Memory is what a step adds at its peak (Linux).
@@ -39,7 +39,7 @@ from invariance.training.loop import Training
 BATCH, WIDTH, ROWS = 1024, 390, 50_000
 ONE_PIECE = sys.maxsize
 COSTS = (
-    "sparse-irm draws noise for, masks, and moves two numbers a weight (weights and scores) and projects the scores; "
+    "sparse-irm draws noise, masks and updates two numbers per weight (weight and score), and projects the scores; "
     "irm-game passes the features twice and moves three players. Both do more than the five products."
 )
 
@@ -56,7 +56,7 @@ def bound() -> Step:
 
 
 def weights(objective: Method, clock: Clock) -> straightforward.Weights:
-    """What the loop has to multiply and divide by to do the same."""
+    """The weights with which the loop computes the same loss."""
     if isinstance(objective, AnnealedMethod):
         return straightforward.Weights(objective.gamma_at(clock), objective.l2, objective.divisor(clock))
     assert isinstance(objective, ERM)
@@ -81,8 +81,8 @@ def gradients(training: Training, batch: Batch) -> list[Tensor]:
     noise = generator(0, "check")
     move = next(training.method.moves(training.model, batch, clock_of(training), noise))
     moving = [p for player in training.players.values() for p in player.parameters]
-    found = torch.autograd.grad(move.loss(), moving)
-    return [g + 2 * move.l2 * p.detach() for g, p in zip(found, moving, strict=True)]
+    slopes = torch.autograd.grad(move.loss(), moving)
+    return [g + 2 * move.l2 * p.detach() for g, p in zip(slopes, moving, strict=True)]
 
 
 def difference(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
@@ -91,7 +91,7 @@ def difference(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
 
 
 def check(name: str, data: Sequence[Environment]) -> float:
-    """How far our gradient and the loop's are apart on one batch."""
+    """The difference between our gradient and the loop's on one batch."""
     fixed = {"birm": (BIRM(tau=0.0), straightforward.birm(0.0))}  # nothing random to disagree about
     objective, evaluate = fixed.get(name, (METHODS[name], straightforward.METHODS[name]))
     training = run(objective, data, "small-batch")
@@ -106,8 +106,8 @@ def check(name: str, data: Sequence[Environment]) -> float:
 def small_batch(options: Options) -> None:
     """The first table."""
     data = environments([ROWS // 2] * 2)
-    apart = {name: check(name, data) for name in straightforward.METHODS}
-    assert max(apart.values()) < 1e-2, f"ours and the loop differ: {apart}"
+    differences = {name: check(name, data) for name in straightforward.METHODS}
+    assert max(differences.values()) < 1e-2, f"ours and the loop differ: {differences}"
     ours: dict[str, Step] = {name: run(objective, data, "small-batch").advance for name, objective in METHODS.items()}
     loops: dict[str, Step] = {f"{name} loop": loop(name, data) for name in straightforward.METHODS}
     times = in_turns({"bound": bound(), **ours, **loops}, 4 if options.quick else 40)
@@ -118,7 +118,7 @@ def small_batch(options: Options) -> None:
             row |= {
                 "loop, ms": times.ms(f"{name} loop"),
                 "times faster than the loop": times.ratio(f"{name} loop", name),
-                "gradients differ by": apart[name],
+                "gradients differ by": differences[name],
             }
         rows.append(row)
     blank: dict[str, object] = dict.fromkeys([key for row in rows for key in row])
@@ -126,7 +126,7 @@ def small_batch(options: Options) -> None:
 
 
 class Slices(NamedTuple):
-    """How a full batch goes through the features: rows a slice, and of how many rows activations are kept."""
+    """How a full batch goes through the features: rows per slice, and the number of rows whose activations are kept."""
 
     rows: int
     keep: int
@@ -176,7 +176,7 @@ def memories() -> dict[tuple[str, int], float]:
 def full_batch(megabytes: Mapping[tuple[str, int], float], options: Options) -> None:
     """The second table."""
     runs = {name: full(name, SIZES[0]) for name in FULL}
-    found = {name: gradients(training, training.data) for name, training in runs.items()}
+    slopes = {name: gradients(training, training.data) for name, training in runs.items()}
     whole = {name: f"{method}, one piece" for name, (method, _) in FULL.items()}
     times = in_turns({name: training.advance for name, training in runs.items()}, 1 if options.quick else 6, repeats=1)
     rows = [
@@ -184,7 +184,7 @@ def full_batch(megabytes: Mapping[tuple[str, int], float], options: Options) -> 
             "method": name,
             "ms": times.ms(name),
             "time over one piece": times.ratio(name, whole[name]),
-            "gradients differ by": difference(found[name], found[whole[name]]),
+            "gradients differ by": difference(slopes[name], slopes[whole[name]]),
             **{f"MB, {size:,} rows": round(megabytes[name, size]) for size in SIZES},
         }
         for name in FULL

@@ -2,7 +2,7 @@
 
 ``invariance fit`` reads a Parquet file of 1,000,000 rows and 50 columns from disk, once as rows of 2 environments and
 once as rows of 1,000. ``invariance predict`` reads a CSV file of 5 GB, and one of a tenth of it, with 2 GB of memory
-to be had. Every command is a process of its own. What counts is its processor time, without the time that importing
+available. Every command is a process of its own. What counts is its processor time, without the time that importing
 packages takes, and the most memory that it ever held, as the system counts them. With ``--quick``, 50,000 rows and
 100 MB.
 
@@ -31,14 +31,14 @@ WAYS = {
     "auto": ("--no-report",),
     "auto, with its report": (),
 }
-PIECE = 50_000
+CHUNK_ROWS = 50_000
 MEMORY = 2 << 30
 """Bytes that a prediction may allocate."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Processor seconds of a process, and the most memory that it held, in bytes."""
+    """Processor seconds of a process, and its peak memory, in bytes."""
 
     seconds: float
     memory: int
@@ -64,7 +64,7 @@ def measured(*command: str | Path, limit: int | None = None) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
-def piece(start: int, rows: int) -> pa.Table:
+def chunk(start: int, rows: int) -> pa.Table:
     """Some rows of the table. Sites are no more than names: one rule holds at all of them."""
     rng = np.random.default_rng(start)
     x = rng.normal(size=(COLUMNS, rows)).astype(np.float32)
@@ -77,10 +77,10 @@ def piece(start: int, rows: int) -> pa.Table:
 def fits(folder: Path, rows: int, options: Options) -> Path:
     """Time and memory of ``fit``; leaves a model behind."""
     path = folder / "train.parquet"
-    with parquet.ParquetWriter(path, piece(0, 1).schema) as file:
-        for start in range(0, rows, PIECE):
-            file.write_table(piece(start, min(PIECE, rows - start)))
-    start_up = measured("-c", "import sklearn, torch, invariance.fitting, invariance.tabular.frame").seconds
+    with parquet.ParquetWriter(path, chunk(0, 1).schema) as file:
+        for start in range(0, rows, CHUNK_ROWS):
+            file.write_table(chunk(start, min(CHUNK_ROWS, rows - start)))
+    start_up = measured("-c", "import sklearn, torch, invariance.fitting, invariance.tabular.labelled_rows").seconds
     table: list[dict[str, object]] = []
     for name, way in WAYS.items():
         costs = []
@@ -89,13 +89,13 @@ def fits(folder: Path, rows: int, options: Options) -> Path:
             costs.append(measured("-m", "invariance", "fit", path, *roles, *way, "-o", folder / "model", "--overwrite"))
         few, many = (cost.seconds - start_up for cost in costs)
         times = {
-            f"{count} environments, µs a row": 1e6 * s / rows for count, s in zip(COUNTS, (few, many), strict=True)
+            f"{count} environments, µs per row": 1e6 * s / rows for count, s in zip(COUNTS, (few, many), strict=True)
         }
-        most = {f"{count} environments, GB": cost.memory / 1e9 for count, cost in zip(COUNTS, costs, strict=True)}
-        table.append({"method": name, **times, "ratio": many / few, **most})
+        memory = {f"{count} environments, GB": cost.memory / 1e9 for count, cost in zip(COUNTS, costs, strict=True)}
+        table.append({"method": name, **times, "ratio": many / few, **memory})
     note = (
-        f"Importing takes {start_up:.1f} s more. Methods explain away what tells 2 environments apart, not 1,000. "
-        "With 2 there is nothing to choose by or to leave out, so the last two ratios count choosing and the report."
+        f"Importing takes {start_up:.1f} s more. With 2 environments there is nothing to choose by or to leave out, so "
+        "the last two ratios count choosing and the report."
     )
     show(f"invariance fit: {rows:,} rows and {COLUMNS} columns of Parquet", table, note, options)
     return folder / "model"
@@ -103,8 +103,8 @@ def fits(folder: Path, rows: int, options: Options) -> Path:
 
 def predictions(folder: Path, model: Path, size: int, options: Options) -> None:
     """Memory of ``predict`` on a file, and on one of a tenth of it."""
-    csv.write_csv(piece(0, PIECE).select([f"x{i}" for i in range(COLUMNS)]), folder / "piece.csv")
-    header, rows = (folder / "piece.csv").read_bytes().split(b"\n", 1)
+    csv.write_csv(chunk(0, CHUNK_ROWS).select([f"x{i}" for i in range(COLUMNS)]), folder / "chunk.csv")
+    header, rows = (folder / "chunk.csv").read_bytes().split(b"\n", 1)
     path, table = folder / "new.csv", list[dict[str, object]]()
     for part in (size // 10, size):
         repeats = -(-part // len(rows))
@@ -114,15 +114,15 @@ def predictions(folder: Path, model: Path, size: int, options: Options) -> None:
                 file.write(rows)
         cost = measured("-m", "invariance", "predict", model, path, "-o", folder / "out.csv", limit=MEMORY)
         with (folder / "out.csv").open("rb") as file:
-            answers = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - 1
-        if answers != repeats * PIECE:
-            raise SystemExit(f"{answers:,} predictions for {repeats * PIECE:,} rows")
+            predicted = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - 1
+        if predicted != repeats * CHUNK_ROWS:
+            raise SystemExit(f"{predicted:,} predictions for {repeats * CHUNK_ROWS:,} rows")
         table.append(
             {
                 "file, GB": path.stat().st_size / 1e9,
-                "rows": f"{answers:,}",
-                "most memory, GB": cost.memory / 1e9,
-                "µs a row": 1e6 * cost.seconds / answers,
+                "rows": f"{predicted:,}",
+                "peak memory, GB": cost.memory / 1e9,
+                "µs per row": 1e6 * cost.seconds / predicted,
             }
         )
     show("invariance predict", table, f"Each was allowed to allocate {MEMORY / 1e9:.1f} GB.", options)

@@ -1,12 +1,12 @@
-"""From the files of MNIST to an invariant model of Colored-MNIST: our defaults against the classic recipe.
+"""From the files of MNIST to an invariant model of Colored-MNIST: the recipe `debiased` against the classic one.
 
 How long until a model has an average accuracy of at least 68.33 % and an exact gap of at most 2.04 points over the 19
 test environments, which the ICLR 2023 paper prints for IRMv1 in small batches. The classic recipe is IRMv1's: 501 Adam
 steps on all 50,000 images at once, the penalty (weight 91,257 after step 190) by a second backward pass. All run on as
-many threads as there are cores. Reading the files counts; looking whether the aim is reached does not, after every
-epoch here and every five steps there.
+many threads as there are cores. Reading the files counts; checking whether the aim is reached, after every epoch
+here and every five steps there, does not.
 
-Needs INVARIANCE_DATA, or a network for the first time. Takes about three minutes a seed.
+Needs INVARIANCE_DATA, or a network for the first time. Takes about three minutes per seed.
 """
 
 import time

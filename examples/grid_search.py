@@ -1,6 +1,6 @@
 """A grid search that leaves one environment out at a time, with one keyword.
 
-Wines of three regions that are the classes' business and of five vintages that are nobody's.
+The classes are three kinds of wine, and the environments five vintages, drawn at random.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""A column that tells the answer at the sites there are and misleads at a new one.
+"""A column that predicts the label at the known sites and misleads at a new one.
 
-The table is scikit-learn's digits: how dark ten points of a written digit are, and whether it is 5 or more. Its rows
-are dealt out to five sites, and each gets one more column, a note that agrees with the label in most rows of three
-sites and in few of the others: a site's habit has crept in.
+The table is scikit-learn's digits: ten pixels of a written digit, and whether it is 5 or more. Its rows are assigned to
+five sites (the environments), and each gets one more column, a note that agrees with the label in most rows of three
+sites and in few rows of the others: a habit of the site.
 """
 
 import numpy as np

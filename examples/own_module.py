@@ -1,4 +1,4 @@
-"""A torch module of one's own as features, kept on disk and loaded again."""
+"""A torch module of your own as features, saved and loaded again."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +11,7 @@ import invariance
 
 
 def features() -> nn.Module:
-    """A small convolutional network: pictures [n, 1, 8, 8] to vectors [n, 64]."""
+    """A small convolutional network: images [n, 1, 8, 8] to vectors [n, 64]."""
     return nn.Sequential(nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 16, 2), nn.ReLU(), nn.Flatten())
 
 
@@ -21,13 +21,15 @@ scanner = np.arange(len(y)) % 3
 X += 3 * scanner[:, None, None, None]  # each scanner is brighter than the one before
 
 train = np.arange(len(y)) < 1200
-how = invariance.recipe("short", changes={"batch_size": 200, "epochs": 15, "lr": 1e-2})
-model = invariance.InvariantClassifier(invariance.REx(gamma=1.0, divide_by="nothing"), recipe=how, features=features())
+recipe = invariance.recipe("short", changes={"batch_size": 200, "epochs": 15, "lr": 1e-2})
+model = invariance.InvariantClassifier(
+    invariance.REx(gamma=1.0, divide_by="nothing"), recipe=recipe, features=features()
+)
 model.fit(X[train], y[train], environments=scanner[train])
-print(f"accuracy by scanner: {model.scores_.by_environment}, on other pictures {model.score(X[~train], y[~train]):.3f}")
+print(f"accuracy by scanner: {model.scores_.by_environment}, on other images {model.score(X[~train], y[~train]):.3f}")
 
 with TemporaryDirectory() as folder:
     invariance.save(model, folder, licence="CC0-1.0")
     print((Path(folder) / "README.md").read_text(encoding="utf-8"))
     again = invariance.load(folder, features=features())
-    print(f"loaded, it says the same: {(again.predict_proba(X) == model.predict_proba(X)).all()}")
+    print(f"the loaded model predicts the same: {(again.predict_proba(X) == model.predict_proba(X)).all()}")

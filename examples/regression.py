@@ -1,6 +1,7 @@
 """Regression with a cause and an effect: only the cause keeps its meaning from one environment to the next.
 
-y = x + noise everywhere, and z = y + noise, less or more of it. z predicts y best in training and is useless elsewhere.
+y = x + noise in every environment, and z = y + noise, less or more of it. z predicts y best in training and is useless
+elsewhere.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ rng = np.random.default_rng(0)
 
 
 def environment(rows: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in which z is y with so much noise."""
+    """Rows in which z is y plus noise of this size."""
     x = rng.normal(size=rows)
     y = x + 0.5 * rng.normal(size=rows)
     return np.column_stack([x, y + noise * rng.normal(size=rows)]), y

@@ -26,8 +26,8 @@ def numbers(line: str) -> list[float]:
 
 
 def test_every_example_is_run_here():
-    told = {"misleading_column.py", "own_module.py", "grid_search.py", "regression.py"}
-    assert {path.name for path in FOLDER.glob("*.py")} == told
+    names = {"misleading_column.py", "own_module.py", "grid_search.py", "regression.py"}
+    assert {path.name for path in FOLDER.glob("*.py")} == names
 
 
 def test_a_column_misleads_logistic_regression_and_not_us():
@@ -39,7 +39,7 @@ def test_a_module_of_ones_own_is_trained_and_kept():
     out = run("own_module.py")
     assert numbers(out.splitlines()[0])[-1] > 0.8
     assert "Licence: CC0-1.0" in out
-    assert out.endswith("loaded, it says the same: True\n")
+    assert out.endswith("the loaded model predicts the same: True\n")
 
 
 def test_a_grid_search_leaves_environments_out():

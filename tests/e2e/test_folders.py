@@ -53,14 +53,14 @@ def practice(tmp_path_factory, invariance, given_folder) -> Practice:
 
 def test_domains_are_the_environments_and_every_one_is_left_out_in_turn(practice):
     plain = practice.done.json
-    found = plain["assessment"]
+    assessment = plain["assessment"]
     assert practice.done.err == ""
     assert plain["images"] == 3 * 3 * 8
-    assert [site["name"] for site in found["model"]["new"]] == list(KNOWN)
-    assert [(site["name"], site["rows"]) for site in found["model"]["test"]] == [("photo", 15)]
-    assert found["classes"] == [[name, 24] for name in CLASSES]
-    assert "ERM" in (plain["method"], found["rival"]["title"])
-    assert found["model"]["leanings"] == []
+    assert [site["name"] for site in assessment["model"]["new"]] == list(KNOWN)
+    assert [(site["name"], site["rows"]) for site in assessment["model"]["test"]] == [("photo", 15)]
+    assert assessment["classes"] == [[name, 24] for name in CLASSES]
+    assert "ERM" in (plain["method"], assessment["rival"]["title"])
+    assert assessment["model"]["leanings"] == []
     assert "images" in " ".join(plain["verdict"]["advice"])
 
 
@@ -70,8 +70,8 @@ def test_the_folder_holds_the_model_its_card_and_the_report(practice):
     assert "72 images of 16 × 16 pixels, 3 environments" in (practice.model / "README.md").read_text()
     text = (practice.model / "report.html").read_text()
     assert "Predicting the class of an image at new sites" in text
-    assert "a pixel means nothing by itself" in text
-    assert 'id="leanings"' not in text
+    assert "A single pixel means nothing by itself" in text
+    assert 'id="importance"' not in text
 
 
 def test_the_terminal_shows_what_there_is_and_what_was_learned(invariance, practice, tmp_path):
@@ -91,29 +91,29 @@ def test_every_image_however_deep_is_predicted_in_the_order_of_its_name(invarian
     shutil.copy(next((practice.test / "photo" / "dog").iterdir()), new / "a.jpg")
     (new / ".hidden").write_text("not an image")
     done = invariance("predict", practice.model, new, "-o", tmp_path / "p.csv")
-    assert done.out == f"16 images: {tmp_path / 'p.csv'}\n"
-    found = rows(tmp_path / "p.csv")
-    assert list(found[0]) == ["file", "prediction", *(f"probability_{name}" for name in CLASSES)]
-    names = [row["file"] for row in found]
+    assert done.out == f"Predictions for 16 images: {tmp_path / 'p.csv'}\n"
+    predictions = rows(tmp_path / "p.csv")
+    assert list(predictions[0]) == ["file", "prediction", *(f"probability_{name}" for name in CLASSES)]
+    names = [row["file"] for row in predictions]
     assert names == sorted(path.relative_to(new).as_posix() for path in new.rglob("*.jpg"))
     own = load(practice.model).predict_proba(Pixels.of(np.stack([read(new / name, 16) for name in names])))
-    given = [[float(row[f"probability_{name}"]) for name in CLASSES] for row in found]
+    given = [[float(row[f"probability_{name}"]) for name in CLASSES] for row in predictions]
     assert given == [pytest.approx(p, abs=1e-5) for p in own.tolist()]
-    assert [row["prediction"] for row in found] == [CLASSES[best] for best in own.argmax(1)]
+    assert [row["prediction"] for row in predictions] == [CLASSES[best] for best in own.argmax(1)]
     invariance("predict", practice.model, new / "a.jpg", "-o", tmp_path / "q.csv")
     (alone,) = rows(tmp_path / "q.csv")
-    assert (alone["file"], alone["prediction"]) == ("a.jpg", found[0]["prediction"])
+    assert (alone["file"], alone["prediction"]) == ("a.jpg", predictions[0]["prediction"])
 
 
 def test_predictions_agree_with_the_scores_of_evaluate_and_of_the_report(invariance, practice, tmp_path):
     invariance("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
     right = np.mean([row["prediction"] == row["file"].split("/")[1] for row in rows(tmp_path / "p.csv")])
-    found = invariance("evaluate", practice.model, practice.test, "--json").json
-    assert found["by_environment"] == {"photo": pytest.approx(100 * right)}
-    assert (found["unseen"], found["images"]) == (["photo"], {"photo": 15})
+    scores = invariance("evaluate", practice.model, practice.test, "--json").json
+    assert scores["by_environment"] == {"photo": pytest.approx(100 * right)}
+    assert (scores["unseen"], scores["images"]) == (["photo"], {"photo": 15})
     (site,) = practice.done.json["assessment"]["model"]["test"]
     assert site["right"] == pytest.approx(right)
-    assert "new" in invariance("evaluate", practice.model, practice.test).out
+    assert "not in training" in invariance("evaluate", practice.model, practice.test).out
 
 
 # Files that hold no image
@@ -124,14 +124,14 @@ def test_broken_files_are_named_and_refused_or_left_out(invariance, practice, tm
     shutil.copytree(practice.train, folder)
     (folder / "sketch" / "dog" / "torn.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
     refused = invariance("fit", folder, *TINY, "-o", tmp_path / "m").error
-    assert refused.startswith(f"{folder / 'sketch/dog/torn.png'} holds no image that can be read")
+    assert refused.startswith(f"{folder / 'sketch/dog/torn.png'} holds no readable image")
     assert refused.endswith("--broken skip")
     assert not (tmp_path / "m").exists()
     done = invariance(
         "fit", folder, *TINY, "-o", tmp_path / "m", "--broken", "skip", "--method", "erm", "--no-report", "--json"
     )
     assert done.json["images"] == 72
-    assert done.json["notes"] == ["left out, since no image can be read there: sketch/dog/torn.png"]
+    assert done.json["notes"] == ["left out as not readable: sketch/dog/torn.png"]
     assert invariance("predict", practice.model, folder, "-o", tmp_path / "p.csv").error == refused
     assert not (tmp_path / "p.csv").exists()
     assert invariance("predict", tmp_path / "m", folder, "-o", tmp_path / "p.csv").code == 0  # as it was trained
@@ -182,11 +182,11 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        ("fit photos --label dog", "photos is a folder of images, where --label does not apply"),
-        ("fit photos --environment site", "photos is a folder of images, where --environment does not apply"),
-        ("fit table.csv --width 8", "table.csv is a table, where --width does not apply"),
+        ("fit photos --label dog", "photos is a folder of images, to which --label does not apply"),
+        ("fit photos --environment site", "photos is a folder of images, to which --environment does not apply"),
+        ("fit table.csv --width 8", "table.csv is a table, to which --width does not apply"),
         ("fit photos --test table.csv", "table.csv is not a folder"),
         ("fit photos --method irm1", "no method is called 'irm1'"),
         ("fit photos -o saved", "saved already holds a"),
@@ -194,22 +194,22 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
         ("fit none", "none holds no images"),
         ("predict saved table.csv", "table.csv is not an image, and the model was fitted to images"),
         ("predict saved gone", "there is no file or folder gone"),
-        ("predict saved none", "none holds no images"),
+        ("predict saved none", "none and the folders below it hold no images"),
         ("predict rows photos", "photos is not a table, and the model was fitted to one"),
         ("predict rows flat/dog/1.jpg", "flat/dog/1.jpg is not a table"),
         (
             "predict rows table.csv --broken skip",
-            "the model in rows was fitted to a table, where --broken does not apply",
+            "the model in rows was fitted to a table, to which --broken does not apply",
         ),
         ("evaluate saved table.csv", "table.csv is not a folder, and the model was fitted to images"),
         ("evaluate saved photos --environment site", "the environments of photos are its folders"),
         ("evaluate rows photos", "photos is not a table"),
-        ("evaluate saved", "saved holds a model of data of your own"),
+        ("evaluate saved", "saved holds a model of your own data"),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(invariance, desk, monkeypatch, arguments, said):
+def test_a_mistake_is_answered_in_one_line(invariance, desk, monkeypatch, arguments, message):
     monkeypatch.chdir(desk)
-    assert invariance(*arguments.split()).error.startswith(said)
+    assert invariance(*arguments.split()).error.startswith(message)
 
 
 def test_one_domain_is_erm_and_another_method_is_refused(invariance, practice, tmp_path):

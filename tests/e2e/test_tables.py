@@ -100,12 +100,12 @@ def test_an_invariant_method_is_chosen_and_beats_everybody_at_sites_nobody_has_s
 
 def test_the_report_says_what_misleads_and_where(practice):
     plain = practice.plain
-    said = " ".join([plain["verdict"]["headline"], *plain["verdict"]["advice"]])
-    assert "ERM leans on tint" in said
-    assert "at a new site" in said
-    leanings = {m: {one["column"]: one for one in plain["assessment"][m]["leanings"]} for m in ("model", "rival")}
-    tint = leanings["rival"]["tint"]
-    assert tint["changed"] > 2 * leanings["model"]["tint"]["changed"]
+    text = " ".join([plain["verdict"]["headline"], *plain["verdict"]["advice"]])
+    assert "ERM relies on tint" in text
+    assert "at a new site" in text
+    importances = {m: {one["column"]: one for one in plain["assessment"][m]["leanings"]} for m in ("model", "rival")}
+    tint = importances["rival"]["tint"]
+    assert tint["changed"] > 2 * importances["model"]["tint"]["changed"]
     assert tint["drop_by_site"]["Lyon"] > 0 > tint["drop_by_site"]["Graz"]
 
 
@@ -122,7 +122,7 @@ def test_the_folder_holds_the_model_its_card_and_the_report(practice):
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_the_report_opens_in_a_browser(practice, visit, width, scheme):
     seen = visit(practice.model / "report.html", width, scheme)
-    for article in ("#new-sites", "#test-sites", "#reliability", "#leanings-by-site"):
+    for article in ("#new-sites", "#test-sites", "#reliability", "#importance-by-site"):
         seen.see(article)
     text = seen.page.inner_text("main")
     assert "Predicting sick at new sites" in text
@@ -135,12 +135,12 @@ def test_the_report_opens_in_a_browser(practice, visit, width, scheme):
 # Where there is nothing to gain
 
 
-def test_without_a_shift_the_model_is_erm_and_says_that_nothing_is_gained(invariance, tmp_path):
+def test_without_a_shift_the_model_is_erm_and_says_that_no_method_gains_enough(invariance, tmp_path):
     train = write(tmp_path / "train.csv", dict.fromkeys(KNOWN), 400, 2)
     test = write(tmp_path / "test.csv", dict.fromkeys(UNSEEN), 1000, 3)
     done = invariance("fit", train, "--label", "sick", "-o", tmp_path / "auto", "--no-report")
     assert done.code == 0, done.err
-    assert "nothing is gained" in done.out
+    assert "no method gains enough" in done.out
     invariance("fit", train, "--label", "sick", "-o", tmp_path / "erm", "--method", "erm", "--no-report")
     own, erm = (invariance("evaluate", tmp_path / name, test, "--json").json["average"] for name in ("auto", "erm"))
     assert abs(own - erm) <= 0.5
@@ -152,7 +152,7 @@ def test_without_a_shift_the_model_is_erm_and_says_that_nothing_is_gained(invari
 def test_predictions_come_in_the_order_of_the_rows_whatever_the_file(practice, invariance, tmp_path, monkeypatch):
     done = invariance("predict", practice.model, practice.test, "-o", tmp_path / "p.csv")
     assert done.code == 0
-    assert done.out == f"800 rows: {tmp_path / 'p.csv'}\n"
+    assert done.out == f"Predictions for 800 rows: {tmp_path / 'p.csv'}\n"
     whole = (tmp_path / "p.csv").read_text()
     assert whole.splitlines()[0].replace('"', "") == "prediction,probability_no,probability_yes"
     with practice.test.open() as file:
@@ -176,11 +176,11 @@ def test_predictions_agree_with_the_scores_of_evaluate(practice, invariance, tmp
         assert row["prediction"] == max(p, key=p.__getitem__)
     _, labels, sites = table(practice.test)
     right = np.array([row["prediction"] for row in rows]) == labels
-    found = invariance("evaluate", practice.model, practice.test, "--json").json
-    assert found["by_environment"] == {site: pytest.approx(100 * right[sites == site].mean()) for site in UNSEEN}
-    assert found["unseen"] == sorted(UNSEEN)
-    for site, (low, high) in found["intervals"].items():
-        assert low < found["by_environment"][site] < high
+    scores = invariance("evaluate", practice.model, practice.test, "--json").json
+    assert scores["by_environment"] == {site: pytest.approx(100 * right[sites == site].mean()) for site in UNSEEN}
+    assert scores["unseen"] == sorted(UNSEEN)
+    for site, (low, high) in scores["intervals"].items():
+        assert low < scores["by_environment"][site] < high
     shown = invariance("evaluate", practice.model, practice.test, "--environment", "sex").out
     assert "average" in shown
     assert all(name in shown for name in (" f ", " m "))
@@ -202,8 +202,8 @@ def test_what_was_never_seen_is_predicted_too_and_said(practice, invariance, tmp
     (tmp_path / "new.csv").write_text("crp,age,pressure,sex,tint\n1.2,50,high,x,0.5\n,,,,\n")
     done = invariance("predict", practice.model, tmp_path / "new.csv", "-o", tmp_path / "p.parquet")
     assert done.code == 0
-    assert "'pressure': 1 cells hold no finite number" in done.err
-    assert "'sex': 1 cells hold a name that is not in the training data" in done.err
+    assert "'pressure': 1 cell with no finite number" in done.err
+    assert "'sex': 1 cell with a category that is not in the training data" in done.err
     assert parquet.read_table(tmp_path / "p.parquet").num_rows == 2
 
 
@@ -238,9 +238,9 @@ finally:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["fit", "train.csv"], "which column of train.csv is to be predicted? Say --label NAME"),
+        (["fit", "train.csv"], "which column of train.csv is the label? Name it with --label"),
         (["fit", "train.csv", "--label", "sik"], "no column 'sik' in train.csv"),
         (["fit", "none.csv", "--label", "sick"], "there is no file none.csv"),
         (["fit", ".", "--label", "sick"], ". is a folder"),
@@ -255,17 +255,17 @@ finally:
         (["predict", "saved", "train.csv", "-o", "p.xls"], "cannot write p.xls"),
         (["predict", "saved", "short.csv"], "no column 'crp' in short.csv"),
         (["evaluate", "saved", "short.csv"], "no column 'sick' in short.csv"),
-        (["evaluate", "saved", "train.csv", "--sampled"], "--sampled draws environments of a benchmark"),
+        (["evaluate", "saved", "train.csv", "--sampled"], "--sampled draws test environments of a benchmark"),
         (["evaluate", "saved", "--environment", "site"], "--environment names a column of a table"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_mistake_is_answered_in_one_line(practice, invariance, tmp_path, monkeypatch, arguments, said):
+def test_a_mistake_is_answered_in_one_line(practice, invariance, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.csv").symlink_to(practice.train)
     (tmp_path / "saved").symlink_to(practice.model)
     (tmp_path / "short.csv").write_text("pressure,sex,tint\n1,f,2\n")
-    assert invariance(*arguments).error.startswith(said)
+    assert invariance(*arguments).error.startswith(message)
 
 
 def test_a_model_of_a_table_is_not_taken_for_a_benchmark(practice, invariance):
@@ -276,7 +276,7 @@ def test_one_site_alone_is_erm_and_says_so(invariance, tmp_path):
     path = write(tmp_path / "train.csv", {"Lyon": None}, 60, 0)
     done = invariance("fit", path, "--label", "sick", "--ignore", "hospital", "-o", tmp_path / "m", "--no-report")
     assert done.code == 0
-    assert "no column says where rows are from" in done.out
+    assert "no column names the environment of each row" in done.out
     assert "ERM" in done.out
     done = invariance("fit", path, "--label", "sick", "--method", "rex", "-o", tmp_path / "n")
     assert done.error.startswith("rex needs rows of several environments")

@@ -63,7 +63,7 @@ def test_debiasing_keeps_the_precision_of_the_table(fit):
         ({"hidden": (3, 0)}, BadValue, "hidden is .3, 0."),
         ({"hidden": 3}, BadValue, "hidden is 3"),
         ({"device": "abacus"}, BadValue, "device 'abacus' is not available"),
-        ({"features": nn.Unflatten(1, (2, 3))}, BadValue, "features gives shape"),
+        ({"features": nn.Unflatten(1, (2, 3))}, BadValue, "features returns shape"),
         ({"features": nn.Linear(5, 2)}, BadValue, "features cannot take"),
         ({"features": "resnet"}, BadValue, "features is 'resnet'"),
     ],

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from invariance.core.errors import BadValue
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.inputs import grouped, weighed
+from invariance.estimators.inputs import checked_weights, environment_codes
 from invariance.estimators.regressor import InvariantRegressor
 
 COLUMNS = list("abcdef")
@@ -71,13 +71,13 @@ def test_sparse_inputs_are_refused_in_a_word(small, quick, make):
 )
 def test_environments_that_are_none_are_one_line(environments, says):
     with pytest.raises(BadValue, match=says) as caught:
-        grouped(environments, 3)
+        environment_codes(environments, 3)
     assert "\n" not in str(caught.value)
 
 
 def test_environments_keep_their_kind():
     for given in (["b", "a", "b"], [2, 1, 2], np.array([2.5, 1, 2.5]), [True, False, True]):
-        values, codes = grouped(given, 3)
+        values, codes = environment_codes(given, 3)
         assert values.dtype == np.asarray(given).dtype
         assert (values[codes] == np.asarray(given)).all()
 
@@ -87,8 +87,8 @@ def test_environments_keep_their_kind():
 )
 def test_weights_that_are_none_are_one_line(weight, says):
     with pytest.raises(BadValue, match=says):
-        weighed(weight, 2)
+        checked_weights(weight, 2)
 
 
 def test_one_weight_is_everybodys():
-    assert weighed(2, 3).tolist() == [2, 2, 2]
+    assert checked_weights(2, 3).tolist() == [2, 2, 2]

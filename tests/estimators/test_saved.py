@@ -79,9 +79,9 @@ def test_classes_keep_their_kind(tmp_path, small, quick, classes):
 
 
 def test_what_was_put_beside_a_model_comes_back(folder):
-    found = read(folder)
-    assert found.extra == {"columns": ["é"]}
-    assert found.card["licence"] == "CC-BY-4.0"
+    saved = read(folder)
+    assert saved.extra == {"columns": ["é"]}
+    assert saved.card["licence"] == "CC-BY-4.0"
 
 
 def test_a_loaded_model_can_be_trained_again(folder, small):
@@ -93,7 +93,7 @@ def test_a_loaded_model_can_be_trained_again(folder, small):
 def test_features_of_ones_own_are_asked_for(tmp_path, small, quick):
     model = InvariantClassifier("rex", recipe=quick, features=nn.Sequential(nn.Linear(6, 4), nn.Tanh()))
     save(model.fit(small.X, small.y, environments=small.site), tmp_path)
-    with pytest.raises(BadValue, match="give load a Sequential as features="):
+    with pytest.raises(BadValue, match="pass a Sequential to load as features="):
         load(tmp_path)
     with pytest.raises(DataError, match="holds no readable model"):
         load(tmp_path, features=nn.Linear(6, 4))

@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 
 from invariance.core.errors import BadValue
 from invariance.core.rows import Rows
-from invariance.fitting.assess import Assessment, examine, left_out
+from invariance.fitting.assess import Assessment, assess_model, left_out
 
 COLUMNS = [("a", slice(0, 1)), ("b", slice(1, 3))]
 
@@ -61,20 +61,20 @@ def test_a_class_that_a_part_of_the_rows_lacks_has_no_probability_there(rows):
 
 def test_a_model_is_examined_in_known_new_and_test_environments(rows):
     test = Rows.of(rows.x[:20], np.where(np.arange(20) < 5, "never", rows.y[:20]), np.full(20, "t"))
-    found = examine("LR", fit(rows), fit, rows, test, COLUMNS)
-    assert [score.name for score in found.known] == [score.name for score in found.new] == list("abcd")
-    assert [(score.name, score.rows) for score in found.test] == [("t", 20)]
-    assert found.test[0].accuracy <= 0.75
-    assert [one.column for one in found.importances] == ["a", "b"]
-    assert found.importances[0].changed > found.importances[1].changed
-    assert found.forecast.low < found.forecast.mean < found.forecast.high
+    assessed = assess_model("LR", fit(rows), fit, rows, test, COLUMNS)
+    assert [score.name for score in assessed.known] == [score.name for score in assessed.new] == list("abcd")
+    assert [(score.name, score.rows) for score in assessed.test] == [("t", 20)]
+    assert assessed.test[0].accuracy <= 0.75
+    assert [one.column for one in assessed.importances] == ["a", "b"]
+    assert assessed.importances[0].changed > assessed.importances[1].changed
+    assert assessed.forecast.low < assessed.forecast.mean < assessed.forecast.high
 
 
 def test_the_keys_of_an_assessment_as_plain_data_stay_as_they_were(rows):
-    found = examine("LR", fit(rows), fit, rows, None, COLUMNS).to_json()
-    assert list(found) == ["title", "known", "new", "test", "reliability", "leanings"]
-    assert list(found["new"][0]) == ["name", "rows", "right", "low", "high", "sure", "error", "chance"]
-    assert list(found["leanings"][0]) == ["column", "changed", "changed_by_site", "drop_by_site"]
-    baseline = examine("ERM", fit(rows), fit, rows, None, COLUMNS)
+    assessed = assess_model("LR", fit(rows), fit, rows, None, COLUMNS).to_json()
+    assert list(assessed) == ["title", "known", "new", "test", "reliability", "leanings"]
+    assert list(assessed["new"][0]) == ["name", "rows", "right", "low", "high", "sure", "error", "chance"]
+    assert list(assessed["leanings"][0]) == ["column", "changed", "changed_by_site", "drop_by_site"]
+    baseline = assess_model("ERM", fit(rows), fit, rows, None, COLUMNS)
     whole = Assessment(baseline, baseline, "", (("no", 1),), 4).to_json()
     assert list(whole) == ["model", "rival", "reason", "classes", "environments", "unit"]

@@ -42,8 +42,8 @@ def test_a_new_environment_lies_in_the_forecast_in_nineteen_of_twenty_cases():
     inside = 0
     for _ in range(2000):
         *seen, new = rng.normal(0.6, 0.05, 7)
-        found = forecast([score(accuracy) for accuracy in seen])
-        inside += found.low <= new <= found.high
+        interval = forecast([score(accuracy) for accuracy in seen])
+        inside += interval.low <= new <= interval.high
     assert inside / 2000 == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 2000))
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from invariance.core.errors import BadValue, DataError
 from invariance.fitting import image_folder
-from invariance.fitting.image_folder import ImageFolderReader, given_image_folder
+from invariance.fitting.image_folder import ImageFolderReader, image_folder_task
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def folder(tmp_path) -> Path:
 def test_images_come_some_at_a_time_whatever_is_left_out(folder, monkeypatch):
     monkeypatch.setattr(image_folder, "BATCH_IMAGES", 3)
     notes: list[str] = []
-    found = list(ImageFolderReader(8, "skip").pieces(folder, notes))
-    assert [len(x) for x, _ in found] == [2, 3, 2]
-    assert [name for _, names in found for name in names] == sorted(
+    batches = list(ImageFolderReader(8, "skip").batches(folder, notes))
+    assert [len(x) for x, _ in batches] == [2, 3, 2]
+    assert [name for _, names in batches for name in names] == sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*.png")
     )
-    reds = np.concatenate([x.tensor()[:, 0, 4, 4] for x, _ in found])
+    reds = np.concatenate([x.tensor()[:, 0, 4, 4] for x, _ in batches])
     assert reds.tolist() == [0, 30, 60, 90, 120, 150, 180]
-    assert notes == ["left out, since no image can be read there: a/cat/notes.txt"]
+    assert notes == ["left out as not readable: a/cat/notes.txt"]
 
 
 def test_what_is_scored_is_what_is_learned_from(folder, monkeypatch):
@@ -48,8 +48,8 @@ def test_what_is_scored_is_what_is_learned_from(folder, monkeypatch):
 
 
 def test_a_file_without_an_image_is_refused_unless_it_is_to_be_skipped(folder):
-    for read in (lambda: ImageFolderReader(8).read(folder), lambda: list(ImageFolderReader(8).pieces(folder, []))):
-        with pytest.raises(DataError, match=r"notes\.txt holds no image that can be read .*--broken skip"):
+    for read in (lambda: ImageFolderReader(8).read(folder), lambda: list(ImageFolderReader(8).batches(folder, []))):
+        with pytest.raises(DataError, match=r"notes\.txt holds no readable image .*--broken skip"):
             read()
     for path in folder.rglob("*.png"):
         path.write_text("")
@@ -59,10 +59,10 @@ def test_a_file_without_an_image_is_refused_unless_it_is_to_be_skipped(folder):
 
 def test_few_images_are_looked_at_more_often(folder):
     how = {"test": None, "width": 8, "seed": 0}
-    (few,) = [given_image_folder(folder, ImageFolderReader(8, "skip"), epochs=None, **how).estimator.recipe]
+    (few,) = [image_folder_task(folder, ImageFolderReader(8, "skip"), epochs=None, **how).estimator.recipe]
     assert few.epochs == image_folder.MIN_UPDATES
     assert image_folder._recipe(96_000, 64, None).epochs == image_folder.MIN_EPOCHS
-    assert given_image_folder(folder, ImageFolderReader(8, "skip"), epochs=3, **how).estimator.recipe.epochs == 3
+    assert image_folder_task(folder, ImageFolderReader(8, "skip"), epochs=3, **how).estimator.recipe.epochs == 3
 
 
 def test_a_reader_comes_back_from_plain_data(folder):

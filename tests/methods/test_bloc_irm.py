@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from invariance.core.batch import Batch
-from invariance.core.families import Bernoulli, Categorical
+from invariance.core.families import Categorical
 from invariance.core.seeding import generator
 from invariance.methods.bloc_irm import BLOCIRM
 from invariance.methods.fishr import Fishr
@@ -17,11 +17,6 @@ from invariance.recipes.schedules import Clock
 pytestmark = pytest.mark.usefixtures("double")
 AFTER = Clock(5, 10, 5)
 both_heads = pytest.mark.parametrize("deep", [False, True], ids=["linear", "deep"])
-
-
-@pytest.fixture
-def batch(environments) -> Batch:
-    return Batch.of(environments(5, 6, 4), Bernoulli())
 
 
 def bloc(**changes: object) -> BLOCIRM:

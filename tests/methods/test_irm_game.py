@@ -20,11 +20,6 @@ AFTER = Clock(5, 10, 5)
 both_heads = pytest.mark.parametrize("deep", [False, True], ids=["linear", "deep"])
 
 
-@pytest.fixture
-def batch(environments) -> Batch:
-    return Batch.of(environments(5, 6, 4), Bernoulli())
-
-
 def test_the_representation_moves_first_and_then_every_head(batch, smooth):
     model = IRMGame().prepare(smooth(), 3, generator(0))
     moves = list(IRMGame().moves(model, batch, AFTER, generator(0)))

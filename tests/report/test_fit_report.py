@@ -7,24 +7,28 @@ import pytest
 pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
 
 from invariance.core.artefacts import Figure
-from invariance.fitting.assess import Assessment, Examined
+from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.by_environment import EnvironmentScore
 from invariance.fitting.importance import PermutationImportance
-from invariance.report.fit_report import MOST_SITES, About, model_page
+from invariance.report.fit_report import MAX_ENVIRONMENTS, About, model_page
 from invariance.report.page import render
 
 
-def examined(title: str, names: list[str]) -> Examined:
+def assessed_model(title: str, names: list[str]) -> AssessedModel:
     accuracy = [0.5 + i / 4 / len(names) for i in range(len(names))]
-    found = tuple(EnvironmentScore(n, 10 + i, accuracy[i], 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
+    scores = tuple(EnvironmentScore(n, 10 + i, accuracy[i], 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
     drops = dict.fromkeys(names[:12], -0.1)
     importances = (PermutationImportance("tint", 0.2, dict.fromkeys(names[:12], 0.2), drops),)
-    return Examined(title, found, found, found[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), importances)
+    return AssessedModel(title, scores, scores, scores[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), importances)
 
 
 def assessment(names: list[str]) -> Assessment:
     return Assessment(
-        examined("REx", names), examined("ERM", names), "its risk is lower", (("no", 5), ("yes", 5)), len(names)
+        assessed_model("REx", names),
+        assessed_model("ERM", names),
+        "its risk is lower",
+        (("no", 5), ("yes", 5)),
+        len(names),
     )
 
 
@@ -38,16 +42,16 @@ def test_everything_a_practitioner_asks_is_on_the_page(names):
         assessment(names), About("patients.csv", "sick", (("tint", "numeric", "0 to 1"),), ("2 rows left out",))
     )
     assert [chapter.title for chapter in page.chapters] == [
-        *("What to do", "New sites", "Test data", "Certainty", "What it leans on")
+        *("What to do", "New sites", "Test data", "Calibration", "What it relies on")
     ]
     text = render(page)
-    for said in (
+    for words in (
         "Predicting sick at new sites",
-        "REx was chosen: its risk is lower.",
+        "REx was chosen because its risk is lower.",
         "2 rows left out",
         "−10.0 to −10.0",
     ):
-        assert said in text
+        assert words in text
     assert "Collapsed" not in text
     assert "Troubles" not in text
 
@@ -56,8 +60,8 @@ def test_everything_a_practitioner_asks_is_on_the_page(names):
 def test_of_many_sites_the_worst_are_shown(names):
     page = model_page(assessment(names), About("patients.csv", "sick"))
     figures = [a for a in page.artefacts() if isinstance(a, Figure) and a.name == "new-sites"]
-    assert figures[0].panels[0].places == tuple(names[:MOST_SITES])
-    assert figures[0].notes == ("Not shown: 1,975 more sites, at all of which it does better.",)
+    assert figures[0].panels[0].places == tuple(names[:MAX_ENVIRONMENTS])
+    assert figures[0].notes == ("Not shown: 1,975 more sites, all with a higher accuracy.",)
     assert len(render(page)) < 6 << 20
 
 
@@ -69,27 +73,27 @@ def test_names_of_others_are_text_and_nothing_else(hostile):
 
 
 def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
-    found = assessment(names)
-    bare = [replace(one, importances=()) for one in found.both]
+    assessed = assessment(names)
+    bare = [replace(one, importances=()) for one in assessed.both]
     page = model_page(
-        replace(found, model=bare[0], baseline=bare[1], unit="images"), About("photos", "the class of an image")
+        replace(assessed, model=bare[0], baseline=bare[1], unit="images"), About("photos", "the class of an image")
     )
     assert page.chapters[-1].artefacts == ()
-    assert "a pixel means nothing by itself" in page.chapters[-1].words[0]
+    assert "A single pixel means nothing by itself" in page.chapters[-1].words[0]
     assert [name for name, _ in page.facts[:3]] == ["images", "environments", "classes"]
-    said = " ".join(word for chapter in page.chapters for word in chapter.words)
-    assert "labelled images of a new site" in said
-    assert "rows" not in said
+    text = " ".join(word for chapter in page.chapters for word in chapter.words)
+    assert "labelled images from the site" in text
+    assert "rows" not in text
 
 
 def test_a_model_without_a_baseline_has_a_page(names):
-    found = assessment(names)
-    alone = Assessment(found.model, None, "", found.classes, 1)
+    assessed = assessment(names)
+    alone = Assessment(assessed.model, None, "", assessed.classes, 1)
     assert "REx" in render(model_page(alone, About("patients.csv", "sick")))
 
 
 def test_only_a_method_that_was_chosen_may_look_better_than_it_is(names):
-    found = assessment(names)
+    assessed = assessment(names)
     about = About("patients.csv", "sick")
-    assert "a little optimistic" in render(model_page(found, about))
-    assert "a little optimistic" not in render(model_page(replace(found, reason=""), about))
+    assert "a little optimistic" in render(model_page(assessed, about))
+    assert "a little optimistic" not in render(model_page(replace(assessed, reason=""), about))

@@ -23,8 +23,8 @@ def test_numbers_are_the_same_as_text_and_as_numbers(values):
 
 
 def test_words_are_no_numbers_and_do_not_spoil_their_neighbours():
-    found = numbers(pa.array(["1", " 2.5 ", "<5", None, "1e3", "0x10", "-.5"]))
-    assert found.tolist() == pytest.approx([1, 2.5, math.nan, math.nan, 1000, math.nan, -0.5], nan_ok=True)
+    values = numbers(pa.array(["1", " 2.5 ", "<5", None, "1e3", "0x10", "-.5"]))
+    assert values.tolist() == pytest.approx([1, 2.5, math.nan, math.nan, 1000, math.nan, -0.5], nan_ok=True)
 
 
 def test_a_number_that_models_cannot_compute_with_is_infinite():

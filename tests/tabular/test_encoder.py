@@ -66,7 +66,7 @@ def test_words_among_numbers_are_missing_and_counted():
     rows, strange = encoded(encoder, pa.array(["2", "many", None, "inf"]))
     assert rows == [[2], [2], [2], [2]]
     assert strange == 2
-    assert encoder.notes(Counter({"v": 2})) == ("'v': 2 cells hold no finite number; read as missing",)
+    assert encoder.notes(Counter({"v": 2})) == ("'v': 2 cells with no finite number, read as missing",)
 
 
 def test_columns_stand_side_by_side_in_the_order_of_the_table():

@@ -22,7 +22,7 @@ from pyarrow import parquet
 from invariance.cli import main
 from invariance.core.errors import InvarianceError
 from invariance.core.rows import Rows as LabelledRows
-from invariance.tabular.frame import Understood, read, understand
+from invariance.tabular.labelled_rows import Schema, infer_schema, read
 from invariance.tabular.source import TableSource
 
 MALFORMED, COMMANDS = (600, 2400), 24
@@ -167,7 +167,7 @@ def _parquet(rows: Rows) -> bytes:
     return buffer.getvalue().to_pybytes()
 
 
-def check(known: Understood, frame: LabelledRows) -> None:
+def check(known: Schema, frame: LabelledRows) -> None:
     """What must hold of every table that is accepted."""
     assert frame.x.shape == (len(frame.y), len(known.encoder.features))
     assert frame.x.dtype == np.float32
@@ -181,61 +181,58 @@ def check(known: Understood, frame: LabelledRows) -> None:
 def outcome(path: Path) -> str:
     """What the reader says of a file; nothing where it reads it, and then rightly."""
     try:
-        known = understand(TableSource.open(path), "sick", "hospital")
+        known = infer_schema(TableSource.open(path), "sick", "hospital")
         check(known, read(known.source, known.encoder))
     except InvarianceError as error:
         return str(error)
     return ""
 
 
+DAMAGE = {
+    "seed": st.integers(0, 2**32),
+    "how": st.just("as it is") | st.sampled_from(sorted(BYTES)),
+    "file": st.sampled_from(FILES),
+}
+
+
 @pytest.mark.parametrize("tables", [MALFORMED[0], pytest.param(MALFORMED[1], marks=pytest.mark.slow)])
 def test_a_table_that_went_wrong_ends_in_one_line_or_in_numbers(damaged, tables):
     @settings(max_examples=tables)
-    @given(
-        seed=st.integers(0, 2**32),
-        cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=3),
-        how=st.just("as it is") | st.sampled_from(sorted(BYTES)),
-        file=st.sampled_from(FILES),
-    )
+    @given(cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=3), **DAMAGE)
     def each(seed: int, cells: list[str], how: str, file: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / file
             path.write_bytes(damaged(seed, cells, how, file))
-            said = outcome(path)
-        assert said.isprintable()
-        assert said == "" or 20 < len(said) < 1200
+            message = outcome(path)
+        assert message.isprintable()
+        assert message == "" or 20 < len(message) < 1200
 
     each()
 
 
 def commanded(arguments: list[str]) -> tuple[int, str]:
     """How the command ends, and what it says on standard error."""
-    said = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stderr(said), redirect_stdout(io.StringIO()):
+    message = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(message), redirect_stdout(io.StringIO()):
         patch.setattr(sys, "argv", ["invariance", *arguments])
         with pytest.raises(SystemExit) as end:
             main()
-    return int(end.value.code or 0), said.getvalue()
+    return int(end.value.code or 0), message.getvalue()
 
 
 @settings(max_examples=COMMANDS)
-@given(
-    seed=st.integers(0, 2**32),
-    cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=2),
-    how=st.just("as it is") | st.sampled_from(sorted(BYTES)),
-    file=st.sampled_from(FILES),
-)
+@given(cells=st.lists(st.sampled_from(sorted(CELLS)), max_size=2), **DAMAGE)
 def test_the_command_ends_in_one_line_or_in_a_model_that_predicts_every_row(damaged, seed, cells, how, file):
     with tempfile.TemporaryDirectory() as folder:
         path, model, out = Path(folder) / file, Path(folder) / "model", Path(folder) / "out.csv"
         path.write_bytes(damaged(seed, cells, how, file))
         given = ["--label", "sick", "--environment", "hospital", "--method", "erm", "--no-report", "-o", str(model)]
-        code, said = commanded(["fit", str(path), *given])
+        code, message = commanded(["fit", str(path), *given])
         if code:
-            assert said.startswith("error: ")
-            assert said.removesuffix("\n").isprintable()
+            assert message.startswith("error: ")
+            assert message.removesuffix("\n").isprintable()
             assert not model.exists()
             return
-        assert said == ""
+        assert message == ""
         assert commanded(["predict", str(model), str(path), "-o", str(out)])[0] == 0
         assert np.isfinite([float(line.rsplit(",", 1)[1]) for line in out.read_text().splitlines()[1:]]).all()

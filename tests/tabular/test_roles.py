@@ -8,13 +8,13 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from invariance.core.errors import BadValue, DataError, UnknownName
-from invariance.tabular.frame import Understood, understand
-from invariance.tabular.roles import wishes
+from invariance.tabular.labelled_rows import Schema, infer_schema
+from invariance.tabular.roles import stated_roles
 from invariance.tabular.source import TableSource
 
 
-def understood(path: Path, *arguments, **options) -> Understood:
-    return understand(TableSource.open(path), *arguments, **options)
+def understood(path: Path, *arguments, **options) -> Schema:
+    return infer_schema(TableSource.open(path), *arguments, **options)
 
 
 def column(values, name: str = "v") -> list[list[str]]:
@@ -40,7 +40,7 @@ def test_roles_are_guessed_from_names_and_values(table, patients):
 @pytest.mark.parametrize(
     ("values", "kind", "why"),
     [
-        (range(40), "ignored", "counts the rows"),
+        (range(40), "ignored", "row numbers"),
         ([7] * 40, "ignored", "the same in every row"),
         (["NA"] * 40, "ignored", "no value in any row"),
         ([f"id-{i}" for i in range(40)], "ignored", "nearly every row has its own value"),
@@ -72,37 +72,37 @@ def test_what_is_no_feature_is_refused_with_advice_and_may_be_left_out(table, va
     assert f"'v' holds {what}" in str(caught.value)
     assert advice in str(caught.value)
     assert "--ignore v" in str(caught.value)
-    assert kinds(path, wishes={"v": "ignored"})["v"] == "ignored"
+    assert kinds(path, stated={"v": "ignored"})["v"] == "ignored"
 
 
 def test_who_knows_better_is_believed(table):
     path = table(column([*range(39), "<5"]))
-    assert kinds(path, wishes={"v": "numeric"})["v"] == "numeric"
-    assert kinds(path, wishes={"v": "categorical"})["v"] == "categorical"
+    assert kinds(path, stated={"v": "numeric"})["v"] == "numeric"
+    assert kinds(path, stated={"v": "categorical"})["v"] == "categorical"
 
 
 def test_a_wish_names_columns_one_by_one_or_joined_by_commas(table):
     source = TableSource.open(table('a,b,"c,d"\n1,2,3\n'))
-    assert wishes(source, numeric=["a,b"], ignored=["c,d"]) == {"a": "numeric", "b": "numeric", "c,d": "ignored"}
+    assert stated_roles(source, numeric=["a,b"], ignored=["c,d"]) == {"a": "numeric", "b": "numeric", "c,d": "ignored"}
     with pytest.raises(UnknownName, match="no column 'e'"):
-        wishes(source, numeric=["a,e"])
+        stated_roles(source, numeric=["a,e"])
     with pytest.raises(BadValue, match="'a' cannot be both numeric and ignored"):
-        wishes(source, numeric=["a"], ignored=["a"])
+        stated_roles(source, numeric=["a"], ignored=["a"])
 
 
 def test_label_and_environment_are_two_columns_that_are_there(table, patients):
     path = table(patients())
-    with pytest.raises(BadValue, match=r"which column of .* is to be predicted"):
+    with pytest.raises(BadValue, match=r"which column of .* is the label"):
         understood(path)
     with pytest.raises(BadValue, match="cannot be both label and environment"):
         understood(path, "hospital", "hospital")
-    assert kinds(path, label="sick", wishes={"hospital": "categorical"})["hospital"] == "categorical"
+    assert kinds(path, label="sick", stated={"hospital": "categorical"})["hospital"] == "categorical"
     with pytest.raises(UnknownName, match="Did you mean 'sick'"):
         understood(path, "sic")
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (["1"] * 40, "is '1' in every row; at least two classes are needed"),
         ([""] * 40, "has no value in any row"),
@@ -112,9 +112,9 @@ def test_label_and_environment_are_two_columns_that_are_there(table, patients):
         ([f"id-{i}" for i in range(40)], "40 different values; expected at most 100 classes"),
     ],
 )
-def test_a_label_without_classes_is_refused(table, labels, said):
+def test_a_label_without_classes_is_refused(table, labels, message):
     rows = [["x", "label"], *([str(i * 7 % 40), label] for i, label in enumerate(labels))]
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         understood(table(rows))
 
 
@@ -134,7 +134,7 @@ def test_true_and_false_are_classes_in_a_file_that_knows_them(tmp_path):
 
 def test_many_numbers_are_classes_where_they_are_said_to_be_names(table):
     rows = [["x", "label"], *([str(i * 7 % 40), f"{i % 30}"] for i in range(90))]
-    known = understood(table(rows), "label", wishes={"label": "categorical"})
+    known = understood(table(rows), "label", stated={"label": "categorical"})
     assert [(role.name, role.kind) for role in known.roles] == [("x", "numeric"), ("label", "label")]
 
 

@@ -15,11 +15,11 @@ from invariance.tabular.source import TableSource, short
 def cells(path) -> dict[str, list[object]]:
     """All of a file, column by column."""
     source = TableSource.open(path)
-    found: dict[str, list[object]] = {name: [] for name in source.columns}
+    columns: dict[str, list[object]] = {name: [] for name in source.columns}
     for batch in source.batches():
         for name, column in batch.items():
-            found[name] += column.to_pylist()
-    return found
+            columns[name] += column.to_pylist()
+    return columns
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.txt"])
@@ -29,9 +29,9 @@ def test_text_is_read_as_it_was_written(table, patients, text, name, delimiter):
         return
     rows = patients(30)
     data = text(rows, delimiter).encode()
-    found = cells(table(gzip.compress(data) if name.endswith(".gz") else data, name))
-    assert list(found) == rows[0]
-    for j, column in enumerate(found.values()):
+    columns = cells(table(gzip.compress(data) if name.endswith(".gz") else data, name))
+    assert list(columns) == rows[0]
+    for j, column in enumerate(columns.values()):
         assert column == [row[j] or None for row in rows[1:]]
 
 
@@ -62,7 +62,7 @@ def test_an_unnamed_column_has_its_place_for_a_name(table):
 
 
 @pytest.mark.parametrize(
-    ("content", "name", "said"),
+    ("content", "name", "message"),
     [
         (b"", "t.csv", "it is empty"),
         (b"a,b\n1,2\n3\n", "t.csv", "a row has 1 cells and the header 2; correct the row '3'"),
@@ -77,10 +77,10 @@ def test_an_unnamed_column_has_its_place_for_a_name(table):
         pytest.param(gzip.compress(b"a,b\n" + b"1,2\n" * 9000)[:-9], "t.csv.gz", "cannot be read", id="cut short"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why_in_one_line(table, content, name, said):
+def test_a_file_that_cannot_be_read_says_why_in_one_line(table, content, name, message):
     with pytest.raises(DataError) as caught:
         cells(table(content, name))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).isprintable()
 
 
@@ -94,9 +94,9 @@ def test_a_folder_and_a_file_that_is_not_there_are_told_apart(tmp_path):
 def test_a_column_that_is_not_there_is_answered_with_those_that_are(table):
     source = TableSource.open(table("age,sex,hospital\n1,m,Lyon\n"))
     with pytest.raises(UnknownName, match=r"no column 'site' in .*its columns are age, sex, hospital\.$"):
-        source.need("site")
+        source.require("site")
     with pytest.raises(UnknownName, match="Did you mean 'hospital'"):
-        source.need("Hospitl")
+        source.require("Hospitl")
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[31m", "x" * 500, "\u202eabc", "\x00"])

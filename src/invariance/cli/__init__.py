@@ -1,4 +1,4 @@
-"""The command line: one file a command. Nothing here imports torch until a command needs it."""
+"""The command line: one file per command. Nothing here imports torch until a command needs it."""
 
 import os
 import sys
@@ -14,7 +14,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Models that do not lean on what changes between environments. Start with **invariance compare**.",
+    help=(
+        "Models that do not rely on what changes between environments. Start with **invariance compare**, or with "
+        "**invariance fit** on your own data."
+    ),
 )
 app.command("compare")(compare.compare)
 app.command("fit")(fit.fit)

@@ -1,4 +1,4 @@
-"""``invariance evaluate``: a benchmark model in its test environments, a model of one's own data on other data."""
+"""``invariance evaluate``: a benchmark model in its test environments, or a model of the user's data on other data."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from invariance.cli.options import Json, errors, out, print_json
-from invariance.cli.own import Broken, opened
+from invariance.cli.user_data import Broken, load_fitted
 
 if TYPE_CHECKING:
     from invariance.evaluation.scores import Scores
@@ -20,25 +20,32 @@ MAX_LISTED = 30
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="A folder that 'invariance train' or 'invariance fit' wrote.")],
     data: Annotated[
-        Path | None, typer.Argument(help="Labelled data, for a model that 'invariance fit' wrote: a table or a folder.")
+        Path | None,
+        typer.Argument(help="Labelled data for a model that 'invariance fit' wrote: a table, or a folder of images."),
     ] = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", help="Table: the column that says where a row is from.")
+        str | None,
+        typer.Option(
+            "--environment", help="Table: the column that names the environment of each row (default: as in training)."
+        ),
     ] = None,
     broken: Broken = None,
     sampled: Annotated[
-        bool, typer.Option("--sampled", help="Draw fresh test environments, as papers do, instead of exact scores.")
+        bool,
+        typer.Option(
+            "--sampled", help="Benchmark: draw test environments at random, as papers do, in place of exact scores."
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the drawn environments.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Benchmark: the seed of --sampled.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Score a saved model: in the test environments of its benchmark, or in every environment of data of your own."""
+    """Evaluate a saved model: in the test environments of its benchmark, or on labelled data of your own."""
     from invariance.core.errors import BadValue
 
     if data is not None:
         if sampled:
-            raise BadValue("--sampled draws environments of a benchmark; data of your own have theirs")
-        _own(folder, data, environment, broken, as_json=as_json)
+            raise BadValue("--sampled draws test environments of a benchmark; leave it out for data of your own")
+        _user_data(folder, data, environment, broken, as_json=as_json)
     elif broken is not None:
         raise BadValue(f"--broken is for images; give a folder of them: invariance evaluate {folder} FOLDER")
     elif environment is not None:
@@ -55,7 +62,7 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
     manifest = model_folder.read(folder)
     if manifest.kind != "run":
         raise BadValue(
-            f"{folder} holds a model of data of your own; give some with labels, a table or a folder of images: "
+            f"{folder} holds a model of your own data; give labelled data, a table or a folder of images: "
             f"invariance evaluate {folder} DATA"
         )
     run, model, benchmark = model_folder.restore(manifest)
@@ -67,29 +74,30 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
     show(run, scores)
     if sampled:
         out().print(
-            "Drawn afresh: even a perfectly invariant model shows a gap here. Without --sampled, scores are exact."
+            "Test environments were sampled: even a perfectly invariant model shows a gap. Scores are exact without "
+            "--sampled."
         )
 
 
-def _own(
+def _user_data(
     folder: Path, data: Path, environment: str | None, broken: Literal["refuse", "skip"] | None, *, as_json: bool
 ) -> None:
     notes: list[str] = []
-    fitted = opened(folder, broken)
-    found = fitted.score(data, environment, notes)
+    fitted = load_fitted(folder, broken)
+    evaluated = fitted.score(data, environment, notes)
     known = {str(name) for name in fitted.estimator.environments_}
     if as_json:
-        unseen = sorted(found.samples.keys() - known)
+        unseen = sorted(evaluated.samples.keys() - known)
         about = {"folder": str(folder), "data": str(data), "evaluation": "plain", "unseen": unseen}
-        print_json(about | {fitted.reader.unit: found.samples} | plain(found.scores) | {"notes": notes})
+        print_json(about | {fitted.reader.unit: evaluated.samples} | plain(evaluated.scores) | {"notes": notes})
         return
-    _show_environments(fitted, data, found, known)
+    _show_environments(fitted, data, evaluated, known)
     for note in notes:
         errors().print(f"Note: {note}.", highlight=False, markup=False)
 
 
-def _show_environments(fitted: "Fitted", data: Path, found: "Evaluated", known: set[str]) -> None:
-    """A line for each environment, the lowest first."""
+def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", known: set[str]) -> None:
+    """A line for each environment, the lowest accuracy first."""
     from rich import box
     from rich.table import Table
 
@@ -98,19 +106,19 @@ def _show_environments(fitted: "Fitted", data: Path, found: "Evaluated", known: 
     title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("environment", overflow="fold")
-    for heading in (fitted.reader.unit, "accuracy, %", "interval"):
+    for heading in (fitted.reader.unit, "accuracy, %", "95 % interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
-    scores = found.scores
+    scores = evaluated.scores
     order = sorted(scores.by_environment, key=scores.by_environment.__getitem__)
     for name in order[:MAX_LISTED]:
         low, high = (scores.intervals or {})[name]
         cells = (
-            f"{found.samples[name]:,}",
+            f"{evaluated.samples[name]:,}",
             f"{100 * scores.by_environment[name]:.1f}",
             f"{100 * low:.0f} to {100 * high:.0f}",
         )
-        table.add_row(clean(name), *cells, "" if name in known else "new")
+        table.add_row(clean(name), *cells, "" if name in known else "not in training")
     console = out()
     console.print(table, markup=False)
     if len(order) > MAX_LISTED:

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.options import Json, out, print_json, progress
-from invariance.cli.own import Broken, needed, refuse
+from invariance.cli.user_data import Broken, refuse_options, require_pyarrow
 
 if TYPE_CHECKING:
     from invariance.estimators.classifier import InvariantClassifier
     from invariance.fitting.assess import Assessment
-    from invariance.fitting.reader import Given
+    from invariance.fitting.reader import FitTask
 
 Columns = list[str] | None
 Number = int | None
 Lines = Sequence[tuple[str, ...]]
 REPORT = "report.html"
 IMAGE_SIZE, WIDTH = 64, 16
+"""Pixels per side, and channels of the first layer."""
 
 
 def fit(
@@ -27,39 +28,55 @@ def fit(
     ],
     label: Annotated[str | None, typer.Option("--label", help="Table: the column to predict.")] = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", help="Table: the column that says where a row is from.")
+        str | None,
+        typer.Option("--environment", help="Table: the column that names the environment of each row: a site, a year."),
     ] = None,
-    test: Annotated[Path | None, typer.Option("--test", help="Labelled data to test on, from other sites.")] = None,
-    method: Annotated[str, typer.Option("--method", help="auto, or a method (see: list methods).")] = "auto",
+    test: Annotated[
+        Path | None, typer.Option("--test", help="Labelled data to test on, from other environments.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="A method (see: list methods), or auto to choose one.")
+    ] = "auto",
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to save to.")] = Path("model"),
     numeric: Annotated[
-        Columns, typer.Option("--numeric", help="Table: columns of numbers; words count as missing.")
+        Columns,
+        typer.Option(
+            "--numeric", help="Table: columns to read as numbers; words count as missing. Repeat, or join by commas."
+        ),
     ] = None,
-    categorical: Annotated[Columns, typer.Option("--categorical", help="Table: columns of names, numbers too.")] = None,
+    categorical: Annotated[
+        Columns, typer.Option("--categorical", help="Table: columns to read as categories, even if they hold numbers.")
+    ] = None,
     ignore: Annotated[Columns, typer.Option("--ignore", help="Table: columns to leave out.")] = None,
     image_size: Annotated[
-        Number, typer.Option("--image-size", min=8, help="Images: pixels a side to resize to.", show_default="64")
+        Number, typer.Option("--image-size", min=8, help="Images: pixels per side to resize to.", show_default="64")
     ] = None,
     width: Annotated[
-        Number, typer.Option("--width", min=1, help="Images: channels of the ResNet-18.", show_default="16")
+        Number,
+        typer.Option("--width", min=1, help="Images: channels of the ResNet-18's first layer.", show_default="16"),
     ] = None,
     epochs: Annotated[
         Number,
-        typer.Option("--epochs", min=1, help="Images: passes over them.", show_default="200 updates, 8 at least"),
+        typer.Option(
+            "--epochs", min=1, help="Images: passes over the data.", show_default="at least 8, and 200 updates"
+        ),
     ] = None,
     broken: Broken = None,
-    licence: Annotated[str, typer.Option("--licence", help="Of the model, for its card.")] = "not stated",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Decides initial weights and order.")] = 0,
+    licence: Annotated[str, typer.Option("--licence", help="The model's licence, for its card.")] = "not stated",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed: initial weights, order of rows.")] = 0,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Train again without each site, and report.")
+        bool, typer.Option("--report/--no-report", help="Also train with environments left out, and write report.html.")
     ] = True,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a model that is already in the folder.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Learn from a table or a folder of images from several sites, and say how well that works at a new one.
+    """Fit a classifier to a table or images from several environments, and estimate its accuracy in a new one.
 
-    Roles of columns are guessed, shown, and yours to change. Folders of images need nothing said: the first level are
-    the sites, the second the classes. The output then holds the model, its card and report.html.
+    An environment is where or when data were recorded: a hospital, a camera, a year. For a table, the roles of columns
+    are guessed and shown, and options change them. In a folder of images, the first level of folders are the
+    environments and the second the classes. The output folder holds the model, its card and report.html.
     """
     from invariance.core.errors import DataError
     from invariance.core.model_folder import claim
@@ -69,81 +86,81 @@ def fit(
     claim(output, overwrite=overwrite)
     if data.is_dir():
         columns = {"numeric": numeric, "categorical": categorical, "ignore": ignore}
-        refuse(f"{data} is a folder of images", label=label, environment=environment, **columns)
-        given = _pictures(data, test, image_size, width, epochs, broken, seed)
+        refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
+        task = _image_folder(data, test, image_size, width, epochs, broken, seed)
     else:
-        refuse(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
-        given = _table(data, test, label, environment, seed, numeric=numeric, categorical=categorical, ignored=ignore)
-    method = _possible(method, given)
+        refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
+        task = _table(data, test, label, environment, seed, numeric=numeric, categorical=categorical, ignored=ignore)
+    method = _checked_method(method, task)
     if not as_json:
-        _show_data(given)
-    _learn(given, method, output, licence, report=report, as_json=as_json)
+        _show_data(task)
+    _fit(task, method, output, licence, report=report, as_json=as_json)
 
 
 def _table(
     data: Path, test: Path | None, label: str | None, environment: str | None, seed: int, **columns: Columns
-) -> "Given":
-    needed()
-    from invariance.fitting.table import given_table
-    from invariance.tabular.roles import wishes
+) -> "FitTask":
+    require_pyarrow()
+    from invariance.fitting.table import table_task
+    from invariance.tabular.roles import stated_roles
     from invariance.tabular.source import TableSource
 
     source = TableSource.open(data)
-    return given_table(source, label, environment, wishes(source, **columns), test=test, seed=seed)
+    return table_task(source, label, environment, stated_roles(source, **columns), test=test, seed=seed)
 
 
-def _pictures(
+def _image_folder(
     data: Path, test: Path | None, image_size: Number, width: Number, epochs: Number, broken: Any, seed: int
-) -> "Given":
-    from invariance.fitting.image_folder import ImageFolderReader, given_image_folder
+) -> "FitTask":
+    from invariance.fitting.image_folder import ImageFolderReader, image_folder_task
 
     reader = ImageFolderReader(image_size or IMAGE_SIZE, broken or "refuse")
-    return given_image_folder(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
+    return image_folder_task(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
 
 
-def _learn(given: "Given", method: str, output: Path, licence: str, *, report: bool, as_json: bool) -> None:
+def _fit(task: "FitTask", method: str, output: Path, licence: str, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
     from invariance.fitting.model import Fitted
 
     with progress() as bar:
-        bar.add_task(f"training on {len(given.rows):,} {given.rows.unit}", total=None)
-        estimator = given.estimator.set_params(method=method).fit_rows(given.rows)
-        Fitted(given.reader, estimator).save(output, licence=licence, about=given.about)
-        bar.add_task("leaving out one site after another", total=None)
-        found = _assessed(estimator, given) if report else None
-    written = _write_report(found, given, output / REPORT) if found else None
+        bar.add_task(f"training on {len(task.rows):,} {task.rows.unit}", total=None)
+        estimator = task.estimator.set_params(method=method).fit_rows(task.rows)
+        Fitted(task.reader, estimator).save(output, licence=licence, about=task.about)
+        bar.add_task("leaving out one environment after another", total=None)
+        assessment = _assess(estimator, task) if report else None
+    page = _write_report(assessment, task, output / REPORT) if assessment else None
     if as_json:
-        print_json(_plain(output, given, estimator, found))
+        print_json(_plain(output, task, estimator, assessment))
     else:
-        _show_model(output, estimator, found, written)
+        _show_model(output, estimator, assessment, page)
 
 
-def _possible(method: str, given: "Given") -> str:
+def _checked_method(method: str, task: "FitTask") -> str:
     """The method, if there is one of that name and samples of as many environments as it needs."""
     from invariance.core.errors import BadValue
     from invariance.methods import METHODS
 
     if method != "auto":
         METHODS[method]
-    if given.environments > 1:
+    if task.environments > 1:
         return method
     if method not in ("auto", "erm"):
-        where = "name the column that says where rows are from with --environment"
-        where = "give a folder with several domains" if given.rows.unit == "images" else where
+        remedy = "name the column of environments with --environment"
+        remedy = "give a folder with several domains" if task.rows.unit == "images" else remedy
         raise BadValue(
-            f"{method} needs {given.rows.unit} of several environments and {given.path} has one; {where}, "
-            "or take --method erm"
+            f"{method} needs {task.rows.unit} of several environments and {task.path} has one; {remedy}, "
+            "or use --method erm"
         )
     return "erm"
 
 
-def _assessed(estimator: "InvariantClassifier", given: "Given") -> "Assessment":
+def _assess(estimator: "InvariantClassifier", task: "FitTask") -> "Assessment":
     from invariance.fitting.baseline import assess
 
-    return assess(estimator, given.rows, given.test, given.columns)
+    return assess(estimator, task.rows, task.test, task.columns)
 
 
-def _write_report(found: "Assessment", given: "Given", path: Path) -> Path | None:
+def _write_report(assessment: "Assessment", task: "FitTask", path: Path) -> Path | None:
     """The page, where the packages that it needs are installed."""
     try:
         from invariance.report.export import write_page
@@ -152,90 +169,91 @@ def _write_report(found: "Assessment", given: "Given", path: Path) -> Path | Non
         if (error.name or "").startswith("invariance"):
             raise
         return None
-    write_page(model_page(found, About(given.title, given.label, given.roles, given.notes)), path)
+    write_page(model_page(assessment, About(task.title, task.label, task.roles, task.notes)), path)
     return path
 
 
 def _plain(
-    output: Path, given: "Given", estimator: "InvariantClassifier", found: "Assessment | None"
+    output: Path, task: "FitTask", estimator: "InvariantClassifier", assessment: "Assessment | None"
 ) -> dict[str, Any]:
-    """Everything for machines."""
+    """Everything as plain data, for ``--json``."""
     from dataclasses import asdict
 
     from invariance.fitting.verdict import verdict
 
     plain: dict[str, Any] = {
         "folder": str(output),
-        "label": given.label,
-        "environment": given.environment,
-        given.rows.unit: len(given.rows),
-        "columns": {name: {"role": kind, "why": why} for name, kind, why in given.roles},
-        "notes": list(given.notes),
+        "label": task.label,
+        "environment": task.environment,
+        task.rows.unit: len(task.rows),
+        "columns": {name: {"role": kind, "why": why} for name, kind, why in task.roles},
+        "notes": list(task.notes),
         "method": estimator.objective_.title,
         "reason": estimator.choice_.reason if estimator.choice_ else "",
     }
-    if found:
-        plain["assessment"] = found.to_json()
-        plain["verdict"] = asdict(verdict(found))
+    if assessment:
+        plain["assessment"] = assessment.to_json()
+        plain["verdict"] = asdict(verdict(assessment))
     return plain
 
 
-def _show_data(given: "Given") -> None:
-    """What every column was taken for, or how many images there are of what, and what was noticed."""
+def _show_data(task: "FitTask") -> None:
+    """The role of every column, or the number of images of every class, and notes."""
     from rich import box
     from rich.table import Table
 
     from invariance.report.render.formats import clean
 
+    noun = "environment" if task.environments == 1 else "environments"
     table = Table(
-        title=f"{clean(given.title)}: {len(given.rows):,} {given.rows.unit}, {given.environments:,} environments",
+        title=f"{clean(task.title)}: {len(task.rows):,} {task.rows.unit}, {task.environments:,} {noun}",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    headings, lines = _columns(given) if given.roles else _counts(given)
+    headings, lines = _columns(task) if task.roles else _counts(task)
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for line in lines:
         table.add_row(*map(clean, line))
     console = out()
     console.print(table, markup=False)
-    for note in given.notes:
+    for note in task.notes:
         console.print(f"Note: {note}.", highlight=False, markup=False)
 
 
-def _columns(given: "Given") -> tuple[tuple[str, ...], Lines]:
-    return ("column", "taken for", "because"), given.roles
+def _columns(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
+    return ("column", "role", "why"), task.roles
 
 
-def _counts(given: "Given") -> tuple[tuple[str, ...], Lines]:
-    """How many images each environment has, in all and of every class."""
+def _counts(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
+    """The number of images in each environment, in all and of every class."""
     from collections import Counter
 
-    found: dict[str, Counter[str]] = {}
-    for environment, name in zip(given.rows.environments.tolist(), given.rows.y.tolist(), strict=True):
-        found.setdefault(environment, Counter())[name] += 1
+    images: dict[str, Counter[str]] = {}
+    for environment, name in zip(task.rows.environments.tolist(), task.rows.y.tolist(), strict=True):
+        images.setdefault(environment, Counter())[name] += 1
     lines = [
-        (environment, f"{own.total():,}", ", ".join(f"{name} {own[name]:,}" for name in sorted(own)))
-        for environment, own in sorted(found.items())
+        (environment, f"{classes.total():,}", ", ".join(f"{name} {classes[name]:,}" for name in sorted(classes)))
+        for environment, classes in sorted(images.items())
     ]
-    return ("environment", "images", "of each class"), lines
+    return ("environment", "images", "by class"), lines
 
 
 def _show_model(
-    output: Path, estimator: "InvariantClassifier", found: "Assessment | None", written: Path | None
+    output: Path, estimator: "InvariantClassifier", assessment: "Assessment | None", page: Path | None
 ) -> None:
-    """What was trained, and what to think of it."""
+    """The method, the verdict, and where files were written."""
     from invariance.fitting.verdict import verdict
 
     console = out()
-    reason = f": {estimator.choice_.reason}" if estimator.choice_ else ""
+    reason = f", because {estimator.choice_.reason}" if estimator.choice_ else ""
     lines = [f"Method: {estimator.objective_.title}{reason}."]
-    if found:
-        said = verdict(found)
-        lines += ["", said.headline, *(f"- {sentence}" for sentence in said.advice), ""]
+    if assessment:
+        summary = verdict(assessment)
+        lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]
     lines.append(f"model: {output}")
-    if found:
-        lines.append(f"report: {written}" if written else "no report: it needs pip install 'invariance[report]'")
+    if assessment:
+        lines.append(f"report: {page}" if page else "no report: it needs pip install 'invariance[report]'")
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=False)

@@ -22,7 +22,7 @@ Changes = Annotated[
 RecipeName = Annotated[
     str, typer.Option("--recipe", help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 def out() -> Console:

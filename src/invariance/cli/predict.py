@@ -6,39 +6,43 @@ from typing import Annotated
 import typer
 
 from invariance.cli.options import Json, errors, out, print_json, progress
-from invariance.cli.own import Broken, needed, opened
+from invariance.cli.user_data import Broken, load_fitted, require_pyarrow
 
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A folder that 'invariance fit' wrote.")],
     data: Annotated[
-        Path, typer.Argument(help="What to predict: a table as it was trained on; a folder of images, or one image.")
+        Path,
+        typer.Argument(
+            help="What to predict: a table with the columns of the training table, or a folder of images, or one image."
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where to: ends in .csv, .tsv or .parquet, also .gz.")
+        Path, typer.Option("-o", "--output", help="The file to write: .csv, .tsv, .parquet, .csv.gz or .tsv.gz.")
     ] = Path("predictions.csv"),
     broken: Broken = None,
     as_json: Json = False,
 ) -> None:
-    """Predict every row of a table, in its order: the columns prediction and probability_CLASS.
+    """Predict the class of every row of a table, or of every image in a folder.
 
-    Images are predicted in the order of their names, however deep their folder is, with their file in the first column.
-    Samples are read and written some at a time, so there may be more of them than fit into memory.
+    The output has the columns prediction and probability_CLASS, in the order of the rows. For images its first column
+    is the file, in sorted order, at any depth of folders. Data are read and written in batches, so they may be larger
+    than memory.
     """
-    needed()
-    from invariance.tabular.sink import claim, sink
+    require_pyarrow()
+    from invariance.tabular.prediction_writer import check_writable, prediction_writer
 
-    claim(output)
-    fitted = opened(folder, broken)
+    check_writable(output)
+    fitted = load_fitted(folder, broken)
     unit, notes = fitted.reader.unit, list[str]()
-    with progress() as bar, sink(output, fitted.classes, fitted.reader.name) as written:
+    with progress() as bar, prediction_writer(output, fitted.classes, fitted.reader.name_column) as writer:
         task = bar.add_task(unit, total=None)
         for probabilities, names in fitted.predict(data, notes):
-            written.write(probabilities, names)
-            bar.update(task, completed=written.rows)
+            writer.write(probabilities, names)
+            bar.update(task, completed=writer.rows)
     if as_json:
-        print_json({"file": str(output), unit: written.rows, "notes": notes})
+        print_json({"file": str(output), unit: writer.rows, "notes": notes})
         return
     for note in notes:
         errors().print(f"Note: {note}.", highlight=False, markup=False)
-    out().print(f"{written.rows:,} {unit}: {output}", highlight=False, markup=False, soft_wrap=True)
+    out().print(f"Predictions for {writer.rows:,} {unit}: {output}", highlight=False, markup=False, soft_wrap=True)

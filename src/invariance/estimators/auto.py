@@ -32,15 +32,16 @@ MIN_STANDARD_ERRORS, MIN_GAIN = 2.0, 0.05
 """How many standard errors a gain over ERM must exceed, and how large it must be."""
 
 Fold = tuple[tuple[Environment, ...], tuple[Environment, ...]]
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A method with its mean loss and mean score in each environment, trained without that environment.
 
-    ``gain`` is how much lower its extrapolated worst-case risk is than ERM's, and ``error`` the standard error of that
-    gain over samples, with ERM's worst environment held fixed.
+    ``method`` is its name, ``objective`` the method with its hyperparameters, as in stored runs. ``gain``
+    is how much lower its extrapolated worst-case risk is than ERM's, and ``error`` the standard error of that gain over
+    samples, with ERM's worst environment held fixed.
     """
 
     method: str
@@ -92,8 +93,8 @@ class Choice:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Choice":
         """The choice that :meth:`to_json` made this of."""
-        tried = [Candidate(**{**c, "objective": METHODS.load(c["objective"])}) for c in plain["candidates"]]
-        return cls(plain["method"], METHODS.load(plain["objective"]), plain["reason"], tuple(tried))
+        candidates = [Candidate(**{**c, "objective": METHODS.load(c["objective"])}) for c in plain["candidates"]]
+        return cls(plain["method"], METHODS.load(plain["objective"]), plain["reason"], tuple(candidates))
 
 
 class _LeftOut(NamedTuple):
@@ -109,62 +110,62 @@ def folds(environments: Sequence[Environment], seed: int) -> list[Fold]:
     return [leave_out(environments, {environments[i].name for i in fold}) for fold in environment_folds(order, FOLDS)]
 
 
-def choose(learner: Learner, environments: Sequence[Environment], say: Say) -> Choice:
+def choose(learner: Learner, environments: Sequence[Environment], log: Log) -> Choice:
     """The method of least extrapolated worst-case risk; ERM unless the gain is significant and large enough."""
     if len(environments) < 3:
         reason = "with two environments, leaving one out leaves only one to train on"
         return Choice("erm", defaults.objective("erm"), reason)
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
-    part = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
-    parts = folds(part, learner.seed)
-    tried: list[Candidate] = []
-    erm: _LeftOut | None = None
+    sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
+    splits = folds(sample, learner.seed)
+    candidates: list[Candidate] = []
+    erm_result: _LeftOut | None = None
     for method, objective in defaults.candidates(environments, learner.family).items():
         try:
-            result = _left_out(learner, objective, parts)
+            result = _left_out(learner, objective, splits)
         except Diverged as error:
-            if not tried:
+            if not candidates:
                 raise
-            say(f"{method} is no candidate: {error}")
+            log(f"{method} is not a candidate: {error}")
             continue
-        erm = erm or result
+        erm_result = erm_result or result
         risks = {name: float(losses.mean()) for name, losses in result.losses.items()}
         candidate = Candidate(method, objective, risks, result.scores)
-        tried.append(_compared(candidate, result, tried[0], erm) if tried else candidate)
-        say(f"{method}: risk {candidate} in environments left out of training")
-    return decide(tried)
+        candidates.append(_compared(candidate, result, candidates[0], erm_result) if candidates else candidate)
+        log(f"{method}: risk {candidate} in environments left out of training")
+    return decide(candidates)
 
 
-def _left_out(learner: Learner, objective: Method, parts: Sequence[Fold]) -> _LeftOut:
-    found = _LeftOut({}, {})
-    for train, held in parts:
+def _left_out(learner: Learner, objective: Method, splits: Sequence[Fold]) -> _LeftOut:
+    result = _LeftOut({}, {})
+    for train, held_out in splits:
         model = learner.fit(objective, train, checkpoints=1).model
-        batch = Batch.of(held, learner.family)
+        batch = Batch.of(held_out, learner.family)
         f = outputs(model, batch.x)
-        for e, loss in zip(held, batch.loss(f).double().split(batch.counts), strict=True):
-            share = 1.0 if e.weight is None else e.weight.double() / e.weight.double().mean()
-            found.losses[e.name] = share * loss
-        found.scores.update(Scores.of_batch(batch, f, [e.name for e in held]).by_environment)
-    return found
+        for e, loss in zip(held_out, batch.loss(f).double().split(batch.counts), strict=True):
+            weight = 1.0 if e.weight is None else e.weight.double() / e.weight.double().mean()
+            result.losses[e.name] = weight * loss
+        result.scores.update(Scores.of_batch(batch, f, [e.name for e in held_out]).by_environment)
+    return result
 
 
 def _compared(candidate: Candidate, result: _LeftOut, erm: Candidate, erm_result: _LeftOut) -> Candidate:
     worst, variance = max(erm.risks, key=erm.risks.__getitem__), 0.0
     for name, losses in result.losses.items():
-        share = (2 if name == worst else 0) - 1 / len(result.losses)
-        gains = share * (erm_result.losses[name] - losses)
+        coefficient = (2 if name == worst else 0) - 1 / len(result.losses)
+        gains = coefficient * (erm_result.losses[name] - losses)
         variance += float(gains.var(correction=0)) / len(gains)
     gain = erm.extrapolated_worst_risk - candidate.extrapolated_worst_risk
     return replace(candidate, gain=gain, error=variance**0.5)
 
 
-def decide(tried: Sequence[Candidate]) -> Choice:
+def decide(candidates: Sequence[Candidate]) -> Choice:
     """The candidate that gains most, if its gain is significant and large enough; otherwise ERM, the first."""
-    best, erm = max(tried, key=lambda candidate: candidate.gain), tried[0]
+    best, erm = max(candidates, key=lambda candidate: candidate.gain), candidates[0]
     if best.gain > max(MIN_GAIN, MIN_STANDARD_ERRORS * best.error):
-        reason = f"its risk is {best} in environments left out of training, ERM's {erm}"
-        return Choice(best.method, best.objective, reason, tuple(tried))
-    reason = f"nothing is gained over ERM, whose risk is {erm} in environments left out of training"
-    others = sorted(tried[1:], key=lambda candidate: -candidate.gain)
-    closest = f"; that of {others[0].method}, the best of the others, is {others[0]}" if others else ""
-    return Choice("erm", erm.objective, reason + closest, tuple(tried))
+        reason = f"its risk (mean loss) is {best} in environments left out of training, and ERM's is {erm}"
+        return Choice(best.method, best.objective, reason, tuple(candidates))
+    reason = f"no method gains enough over ERM, whose risk (mean loss) is {erm} in environments left out of training"
+    others = sorted(candidates[1:], key=lambda candidate: -candidate.gain)
+    closest = f"; the risk of the next best, {others[0].objective.title}, is {others[0]}" if others else ""
+    return Choice("erm", erm.objective, reason + closest, tuple(candidates))

@@ -24,7 +24,7 @@ from invariance.core.inputs import Pixels
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
-from invariance.estimators.inputs import column, grouped, plain, split, weighed
+from invariance.estimators.inputs import checked_weights, column, dense, environment_codes, to_environments
 from invariance.estimators.learner import Learner, validation_split
 from invariance.estimators.network import Features
 from invariance.evaluation.scores import Scores, outputs
@@ -46,25 +46,25 @@ CHUNK_ROWS = 65536
 class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits w∘θ to rows that come from several environments.
 
-    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: whichever of a few has the least risk in
-    environments left out of training, and ERM where nothing is gained (``choice_`` says why). ``recipe`` is a name, a
-    :class:`Recipe`, or ``"auto"``: all rows at once up to 8,192, batches beyond; for classes of up to 50 environments,
-    what tells these apart is explained away first. ``hidden`` are the widths of hidden layers, none for a linear model;
-    ``features`` is what to use in their place: an architecture such as ``ResNet()``, or a torch module, which is
-    copied, not changed.
+    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: the candidate with the least extrapolated
+    worst-case risk in environments left out of training, and ERM unless the gain is clear (``choice_`` says why).
+    ``recipe`` is a name, a :class:`Recipe`, or ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no
+    debiasing. ``hidden`` are the widths of hidden layers, none for a linear model; ``features`` replaces them: an
+    architecture such as ``ResNet()``, or a torch module, which is copied, not changed.
 
-    ``selection`` names the moment of training that counts: ``"last"``, ``"leave-one-environment-out"``, or by a
-    ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the best there) or
-    ``"invariant"`` (the latest at which nothing tells environments apart there). ``random_state``
-    decides everything that is drawn; None draws anew each time. ``verbose`` prints progress.
+    ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
+    ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
+    (the latest that passes a test of homogeneity between environments). ``random_state`` seeds everything random; None
+    draws a new seed each time. ``verbose`` prints progress.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
-    :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no
-    ``partial_fit``: what is invariant shows between environments that are seen together, not in chunk after chunk.
+    :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
+    invariance is estimated by comparing all environments at once.
 
-    Fitted: ``module_`` takes raw rows to outputs; ``objective_``, ``history_``, ``scores_`` by environment (on
-    validation rows, else on training rows), ``environments_`` with ``counts_``, ``input_shape_`` of one row, and
-    ``fingerprint_`` of the data.
+    Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
+    ``history_``, its checkpoints; ``scores_`` by environment (on validation rows, else on training rows);
+    ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the
+    data.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
@@ -94,19 +94,19 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
-        """The family, and targets as it takes them; stores what turns predictions back."""
+        """The family, and targets encoded for it; stores what is needed to decode predictions."""
 
     def fit(
         self, X: Any, y: Any, *, environments: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Train on the rows of X and y; ``environments`` says where each row is from.
+        """Train on the rows of X and y; ``environments`` names the environment of each row.
 
         A ``sample_weight`` enters every average over an environment, so that a row of weight 2 counts as two rows;
-        environments themselves count the same. Exact where all rows are seen at once, and in expectation with batches.
+        environments themselves count the same. This is exact for full batches, and holds in expectation otherwise.
         """
         x, y = self._read_both(X, y)
-        names, codes = grouped(environments, len(x))
-        return self._fit_checked(Rows(x, y, codes, names, weighed(sample_weight, len(x))))
+        names, codes = environment_codes(environments, len(x))
+        return self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x))))
 
     def fit_rows(self, rows: Rows) -> Self:
         """The same as :meth:`fit`, on rows whose environments have codes already."""
@@ -121,7 +121,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.environments_ = rows.names
         self.counts_ = rows.counts
         self.fingerprint_ = _fingerprint(rows.x, targets, rows.codes, rows.weight)
-        self._learn(split(rows, targets, self._device()), family)
+        self._learn(to_environments(rows, targets, self._device()), family)
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
@@ -133,8 +133,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             train, validation = validation_split(environments, self.validation_fraction, learner.seed)
         held_out = []
         if RULES[self.selection].holds_out:
-            parts = folds(environments, learner.seed)
-            held_out = [learner.fit(self.objective_, rest, out).history for rest, out in parts]
+            splits = folds(environments, learner.seed)
+            held_out = [learner.fit(self.objective_, rest, out).history for rest, out in splits]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_ = trained.history
         self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
@@ -148,8 +148,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        how = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, widths, self.features, how, int(seed))
+        recipe_for = partial(defaults.recipe_for, self.recipe)
+        return Learner(family, widths, self.features, recipe_for, int(seed))
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -167,14 +167,14 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
         named = None if self.method == "auto" else defaults.objective(self.method, self.recipe)
         if named and named.oracle:
-            raise BadValue(f"{named.title} is for inputs without their spurious part; name another method")
+            raise BadValue(f"{named.title} needs inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):
             warnings.warn(SINGLE_ENVIRONMENT, UserWarning, stacklevel=5)
             return defaults.objective("erm")
         if named:
             return named
-        self.choice_ = choose(learner, environments, self._say)
-        self._say(f"chose {self.choice_.method}: {self.choice_.reason}")
+        self.choice_ = choose(learner, environments, self._log)
+        self._log(f"chose {self.choice_.method}: {self.choice_.reason}")
         return self.choice_.objective
 
     def _device(self) -> torch.device:
@@ -183,24 +183,24 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         except (RuntimeError, AssertionError, NotImplementedError):
             raise BadValue(f"device {self.device!r} is not available; 'cpu' always is") from None
 
-    def _say(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         if self.verbose:
             print(line)
 
     def _watch(self, checkpoint: Checkpoint) -> None:
         train = checkpoint.train
-        self._say(
+        self._log(
             f"after {checkpoint.step} updates: score {train.mean:.4f}, {train.worst:.4f} in the worst environment"
         )
 
     def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | Pixels, NDArray[Any]]:
-        y = np.asarray(y) if hasattr(y := plain(y), "to_numpy") else y
+        y = np.asarray(y) if hasattr(y := dense(y), "to_numpy") else y
         if isinstance(X, Pixels):
             self.n_features_in_ = X.shape[1]
             return X, column(y, "y", len(X))
         numeric = self.__sklearn_tags__().estimator_type == "regressor"
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "y_numeric": numeric}
-        x, y = validate_data(self, plain(X), y, **checks)
+        x, y = validate_data(self, dense(X), y, **checks)
         return x, y
 
     def _outputs(self, X: Any) -> Tensor:
@@ -211,7 +211,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
                 raise BadValue(f"X has images of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize them")
             return outputs(self.module_, X)
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
-        x = validate_data(self, plain(X), **checks)
+        x = validate_data(self, dense(X), **checks)
         weight = next(self.module_.parameters())
         parts = [
             outputs(
@@ -224,11 +224,11 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
 def _fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
     """A hash of the data, equal where they are equal row for row."""
-    found = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for array in arrays:
         if isinstance(array, Pixels):
             for part in array.split(1024):
-                found.update(part.tensor().numpy().data)
+                digest.update(part.tensor().numpy().data)
         else:
-            found.update(b"" if array is None else np.ascontiguousarray(array).data)
-    return found.hexdigest()
+            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return digest.hexdigest()

@@ -15,7 +15,7 @@ MAX_LISTED = 30
 
 
 def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts about a fitted estimator, and what its writer adds ``about`` it."""
+    """Facts about a fitted estimator, and what the caller adds ``about`` it."""
     choice = estimator.choice_
     own = estimator.features is not None and not isinstance(estimator.features, Architecture)
     unit = _unit(estimator)
@@ -63,7 +63,7 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"# {card['title']}", "")
     yield f"- Licence: {card['licence']}"
     yield f"- Method: {card['method']} (chosen: {card['chosen']})"
-    yield f"- Selection: {card['selection']}"
+    yield f"- Checkpoint selection: {card['selection']}"
     size = " × ".join(map(str, data["input"][1:]))
     rows = f"{data['rows']} images of {size} pixels" if size else f"{data['rows']} rows, {data['columns']} columns"
     yield f"- Data: {rows}, {data['environments']} environments"
@@ -77,13 +77,13 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:
     scores, left_out = card["scores"], card["left_out"]
     numbers = card["data"]["classes"] is None
-    what = "minus the mean squared error, of standardised targets" if numbers else "accuracy"
+    what = "minus the mean squared error of standardised targets" if numbers else "accuracy"
     yield from ("## Scores", "", f"Score: {what}, on {card['scored_on']}.")
     yield from ("Left out: the score of a model that was trained without the environment.", "")
     yield from ("| environment | score | left out |", "|---|--:|--:|")
     for name in list(scores)[:MAX_LISTED]:
-        new = f"{left_out[name]:.4f}" if name in left_out else ""
-        yield f"| {name} | {scores[name]:.4f} | {new} |"
+        without = f"{left_out[name]:.4f}" if name in left_out else ""
+        yield f"| {name} | {scores[name]:.4f} | {without} |"
     if len(scores) > MAX_LISTED:
         yield f"| … and {len(scores) - MAX_LISTED} more | | |"
 
@@ -95,6 +95,9 @@ def _loading(card: Mapping[str, Any]) -> Iterator[str]:
     yield f'model = invariance.load("this folder"{argument})'
     yield from (f"model.predict({'invariance.Pixels.of(X)' if data['bytes'] else 'X'})", "```")
     if features:
-        yield from ("", f"The weights of {features} are saved, its layers are not: give one of the same architecture.")
+        yield from (
+            "",
+            f"The weights of {features} are saved, its layers are not: pass a module of the same architecture.",
+        )
     if len(data["input"]) > 1:
         yield from ("", f"X holds {'bytes' if data['bytes'] else 'numbers'}, {data['input']} for each image.")

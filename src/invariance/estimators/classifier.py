@@ -15,9 +15,9 @@ from invariance.estimators.base import Invariant
 
 @final
 class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
-    """A classifier that does not lean on what changes between environments.
+    """A classifier that does not rely on what changes between environments.
 
-    ``classes_`` are the labels, of any kind. The parameters are those of :class:`Invariant`.
+    ``classes_`` are the different labels, sorted. The parameters are those of :class:`Invariant`.
 
     Example:
         >>> from sklearn.datasets import load_iris

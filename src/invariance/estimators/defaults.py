@@ -1,4 +1,4 @@
-"""How tables are trained where nothing is said: chosen by leave-one-environment-out risk on synthetic tables."""
+"""Default hyperparameters for tables, chosen by leave-one-environment-out risk on synthetic tables."""
 
 import dataclasses
 import math
@@ -15,14 +15,15 @@ from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
 FIELDS: dict[str, Any] = {"gamma": 100.0, "divide_by": "nothing", "l2": 1e-3}
-"""Of a method that is given by name, where it has them; the papers' values are for images."""
+"""Fields of a method that is given by name, if it has them; the papers' values are for images."""
 DEBIASED_FIELDS: dict[str, Any] = {"gamma": 1.0}
-"""What changes in them where the recipe debiases first: little is left to penalise."""
+"""Changes to these fields where the recipe debiases first: little is left to penalise."""
 MAX_ENVIRONMENTS = 50
-"""Above this number, environments are not told apart by a classifier; it costs more the more there are."""
+"""With more environments, Env-PoE is not tried: the cost of an environment classifier grows with their number."""
 FULL_BATCH_ROWS, BATCH_ROWS = 8192, 4096
-"""Up to this number of rows every update sees all of them; of more, this number at a time."""
+"""Up to this number of rows, batches are full; beyond it, the number of rows per batch."""
 UPDATES = 300
+"""With full batches; twice as many with smaller ones."""
 
 
 def objective(method: str | Method, given: str | Recipe = "auto") -> Method:
@@ -35,20 +36,20 @@ def objective(method: str | Method, given: str | Recipe = "auto") -> Method:
 
 
 def candidates(environments: Sequence[Environment], family: Family) -> dict[str, Method]:
-    """What is compared where the method is left open, by name, ERM first."""
+    """The methods that ``method="auto"`` compares, by name, ERM first."""
     names = ("erm", "env-poe" if debiasable(environments, family) else "irmv1", "rex")
     return {name: objective(name) for name in names}
 
 
 def debiasable(environments: Sequence[Environment], family: Family) -> bool:
-    """Whether Env-PoE is tried: on classes, in rows of numbers of equal weight, from not too many environments."""
+    """Whether Env-PoE is tried: on tables with classes, without sample weights, of not too many environments."""
     x, unweighted = environments[0].x, all(e.weight is None for e in environments)
     table = isinstance(x, Tensor) and x.ndim == 2 and x.device.type == "cpu"
     return family.labels > 0 and 1 < len(environments) <= MAX_ENVIRONMENTS and unweighted and table
 
 
 def recipe_for(given: str | Recipe, method: Method, environments: Sequence[Environment]) -> Recipe:
-    """The recipe itself, the one of that name as the method prefers it, or the one for tables."""
+    """The given recipe, the recipe of that name with the method's preferences, or the default one for tables."""
     if isinstance(given, Recipe):
         return given
     return _table(environments) if given == "auto" else recipe(given, method.preferences)
@@ -59,7 +60,7 @@ def _debiases(given: str | Recipe) -> bool:
 
 
 def _table(environments: Sequence[Environment]) -> Recipe:
-    """All rows at once where they are few, else batches with at least four rows of every environment."""
+    """Full batches where rows are few, else batches with at least four rows per environment."""
     rows = sum(len(e) for e in environments)
     fields: dict[str, Any] = {"lr": 0.03, "warmup": 0.25, "schedule": "decay", "epochs": UPDATES}
     if rows > FULL_BATCH_ROWS:

@@ -1,4 +1,4 @@
-"""Inputs as arrays, from numpy, pandas, polars and torch; and rows as environments."""
+"""Inputs of numpy, pandas, polars and torch as arrays, checked; and rows as environments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,8 @@ SINGLE = "all"
 """The name of the one environment where none are given."""
 
 
-def plain(values: Any) -> Any:
-    """Tensors and columns as numpy arrays; tables and everything else as they are."""
+def dense(values: Any) -> Any:
+    """Tensors as numpy arrays, everything else as it is; sparse values are refused."""
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
             raise BadValue("X is a sparse tensor, expected a dense one; give X.to_dense()")
@@ -32,21 +32,21 @@ def plain(values: Any) -> Any:
 
 def column(values: Any, name: str, rows: int) -> NDArray[Any]:
     """One value per row."""
-    array = np.asarray(plain(values))
+    array = np.asarray(dense(values))
     if array.shape != (rows,):
         raise BadValue(f"{name} has shape {array.shape}; expected one value for each of the {rows} rows")
     return array
 
 
-def grouped(environments: ArrayLike | None, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The different environments, sorted, and the code of each row's one, [n]."""
+def environment_codes(environments: ArrayLike | None, rows: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different environments, sorted, and the integer code of each row's environment, [n]."""
     if environments is None:
         return np.array([SINGLE]), np.zeros(rows, dtype=np.int64)
     array = column(environments, "environments", rows)
     values = array.tolist()
     for row, value in enumerate(values):
         if value is None or value != value:
-            raise BadValue(f"environments has no value in row {row}; name it, or drop the row")
+            raise BadValue(f"environments has no value in row {row}; fill it in, or drop the row")
     try:
         return coded(array)
     except TypeError:
@@ -54,12 +54,12 @@ def grouped(environments: ArrayLike | None, rows: int) -> tuple[NDArray[Any], ND
         raise BadValue(f"environments mixes {' and '.join(kinds)}; give one kind, for example all as text") from None
 
 
-def weighed(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
+def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
     """The weight of each row, or None where all rows count the same."""
     if sample_weight is None:
         return None
-    given = np.asarray(plain(sample_weight), dtype=np.float64)
-    weight = column(np.full(rows, given) if given.ndim == 0 else given, "sample_weight", rows)
+    values = np.asarray(dense(sample_weight), dtype=np.float64)
+    weight = column(np.full(rows, values) if values.ndim == 0 else values, "sample_weight", rows)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise BadValue("sample_weight holds a negative or missing number; expected numbers of 0 or more")
     if not weight.any():
@@ -67,7 +67,7 @@ def weighed(sample_weight: Any, rows: int) -> NDArray[np.float64] | None:
     return weight
 
 
-def split(rows: Rows, targets: NDArray[Any], device: torch.device) -> list[Environment]:
+def to_environments(rows: Rows, targets: NDArray[Any], device: torch.device) -> list[Environment]:
     """The rows of each environment with their ``targets`` [n], in the given order; parts of one tensor."""
     order = np.argsort(rows.codes, kind="stable")
     sizes, weight = rows.counts, rows.weight
@@ -82,6 +82,6 @@ def _parts(x: NDArray[Any] | Pixels, sizes: list[int], device: torch.device) -> 
     if not isinstance(x, Pixels):
         return torch.from_numpy(np.ascontiguousarray(x)).to(device).split(sizes)
     if device.type != "cpu":
-        raise BadValue(f"pixels are read on the CPU, not on {device}; use device='cpu', or give X as numbers")
+        raise BadValue(f"Pixels are read on the CPU, not on {device}; use device='cpu', or give X as numbers")
     ends = np.cumsum(sizes)
     return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]

@@ -20,14 +20,14 @@ from invariance.training.train import Snapshot, train
 
 CHECKPOINTS = 10
 MAX_ROWS, MAX_IMAGES = 20_000, 500
-"""Training samples that a checkpoint is measured on; an image costs as much as thousands of rows."""
+"""Training samples that a checkpoint is evaluated on; an image costs as much as thousands of rows."""
 
 Watch = Callable[[Checkpoint], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, and what was measured on the way; ``states`` are the weights at each checkpoint, where kept."""
+    """A model and its checkpoints; ``states`` are the weights at each checkpoint, if they were on_validation."""
 
     model: Model
     history: tuple[Checkpoint, ...]
@@ -53,7 +53,7 @@ class Learner:
 
     def fit(
         self,
-        objective: Method,
+        method: Method,
         environments: Sequence[Environment],
         validation: Sequence[Environment] = (),
         *,
@@ -61,15 +61,15 @@ class Learner:
         keep: bool = False,
         watch: Watch = lambda checkpoint: None,
     ) -> Trained:
-        """Train on some environments, measuring there and on ``validation``."""
+        """Train on some environments; checkpoints are evaluated there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
-        most = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
-        samples = subsample(environments, most, seed), subsample(validation, MAX_ROWS, seed)
+        max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
+        samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
-        recipe = self.recipe(objective, environments)
-        for snapshot in train(model, objective, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
+        recipe = self.recipe(method, environments)
+        for snapshot in train(model, method, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
             model = snapshot.model
             history.append(_measure(snapshot, *samples, family))
             if keep:
@@ -79,38 +79,38 @@ class Learner:
 
 
 def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:
-    """At most about ``rows`` rows in all, and no more of any environment than an equal part of them."""
-    most = max(1, rows // max(1, len(environments)))
-    return [e if len(e) <= most else e.take(_drawn(e, seed)[:most]) for e in environments]
+    """At most about ``rows`` rows in all, and no more of any environment than its equal share."""
+    quota = max(1, rows // max(1, len(environments)))
+    return [e if len(e) <= quota else e.take(_permutation(e, seed)[:quota]) for e in environments]
 
 
 def validation_split(
     environments: Sequence[Environment], share: float, seed: int
 ) -> tuple[list[Environment], list[Environment]]:
-    """Training rows, and a ``share`` of each environment's rows for validation; one row alone is for training."""
+    """Training rows, and a ``share`` of each environment's rows for validation; a single row is for training."""
     train, validation = [], []
     for e in environments:
-        many = min(len(e) - 1, max(1, round(share * len(e))))
-        order = _drawn(e, seed)
-        train.append(e.take(order[many:].sort().values) if many else e)
-        validation += [e.take(order[:many].sort().values)] if many else []
+        size = min(len(e) - 1, max(1, round(share * len(e))))
+        order = _permutation(e, seed)
+        train.append(e.take(order[size:].sort().values) if size else e)
+        validation += [e.take(order[:size].sort().values)] if size else []
     return train, validation
 
 
-def _drawn(e: Environment, seed: int) -> Tensor:
+def _permutation(e: Environment, seed: int) -> Tensor:
     return torch.randperm(len(e), generator=generator(seed, "apart", e.name)).to(e.y.device)
 
 
-def _measure(snapshot: Snapshot, train: list[Environment], held: list[Environment], family: Family) -> Checkpoint:
-    seen = validate(snapshot.model, train, family)
-    kept = validate(snapshot.model, held, family) if held else seen
+def _measure(snapshot: Snapshot, train: list[Environment], validation: list[Environment], family: Family) -> Checkpoint:
+    on_train = validate(snapshot.model, train, family)
+    on_validation = validate(snapshot.model, validation, family) if validation else on_train
     return Checkpoint(
         snapshot.step,
         snapshot.loss,
-        kept.collapsed,
-        seen.scores,
-        kept.scores,
+        on_validation.collapsed,
+        on_train.scores,
+        on_validation.scores,
         Scores({}),
-        risk=kept.risk,
-        alike=kept.alike,
+        risk=on_validation.risk,
+        alike=on_validation.alike,
     )

@@ -34,8 +34,8 @@ class Standard(nn.Module):
         """From the samples of some environments; bytes stand for numbers in [0, 1] and are not standardised."""
         if not environments[0].x.dtype.is_floating_point:
             first = floats(environments[0].x[:1])
-            still = first.new_zeros(first.shape[1], *[1] * (first.ndim - 2))  # [C, 1, …]
-            return cls(still, torch.ones_like(still))
+            zero = first.new_zeros(first.shape[1], *[1] * (first.ndim - 2))  # [C, 1, …]
+            return cls(zero, torch.ones_like(zero))
         mean = _average(environments, lambda x: x)
         std = _average(environments, lambda x: (x - mean).square()).sqrt()
         tiny = 10 * torch.finfo(std.dtype).eps * mean.abs()
@@ -67,16 +67,16 @@ def build(
     features: Features | None,
     seed: int,
 ) -> Model:
-    """A fresh model in the precision of its inputs, which standardises by the samples of these environments."""
+    """A new model in the precision of its inputs, which standardises them by the samples of these environments."""
     x: Inputs = environments[0].x
-    few = floats(x[:2])
+    probe = floats(x[:2])
     standard = Standard.of(environments)
     if isinstance(features, Architecture):
         model = around(features, standard, tuple(x.shape[1:]), outputs, seed=seed)
     else:
-        width = _width(features, standard(few)) if features is not None else [x.shape[1], *hidden][-1]
+        width = _width(features, standard(probe)) if features is not None else [x.shape[1], *hidden][-1]
         model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
-    return model.to(few.device, few.dtype)
+    return model.to(probe.device, probe.dtype)
 
 
 def around(
@@ -102,7 +102,7 @@ def assemble(
 
 
 def _width(features: nn.Module, x: Tensor) -> int:
-    """How many features a module gives."""
+    """The number of features that a module returns."""
     if not isinstance(features, nn.Module):
         raise BadValue(f"features is {features!r}; expected a torch module, an architecture or None")
     try:
@@ -112,5 +112,5 @@ def _width(features: nn.Module, x: Tensor) -> int:
         reason = str(error).splitlines()[0]
         raise BadValue(f"features cannot take rows of shape {tuple(x.shape[1:])}: {reason}") from None
     if z.ndim != 2 or len(z) != len(x):
-        raise BadValue(f"features gives shape {tuple(z.shape)} for {len(x)} rows; expected one vector per row")
+        raise BadValue(f"features returns shape {tuple(z.shape)} for {len(x)} rows; expected one vector per row")
     return int(z.shape[1])

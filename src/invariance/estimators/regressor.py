@@ -12,16 +12,16 @@ from invariance.estimators.base import Invariant
 
 @final
 class InvariantRegressor(RegressorMixin, Invariant):  # type: ignore[misc]
-    """A regressor that does not lean on what changes between environments.
+    """A regressor that does not rely on what changes between environments.
 
-    Targets are standardised inside; ``predict`` answers in their units. The parameters are those of :class:`Invariant`.
+    Targets are standardised inside; ``predict`` returns their units. The parameters are those of :class:`Invariant`.
     """
 
     def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
         y = y.astype(np.float64)
         self.target_mean_ = float(np.average(y, weights=weight))
-        spread = float(np.sqrt(np.average((y - self.target_mean_) ** 2, weights=weight)))
-        self.target_scale_ = spread or 1.0
+        deviation = float(np.sqrt(np.average((y - self.target_mean_) ** 2, weights=weight)))
+        self.target_scale_ = deviation or 1.0
         return Gaussian(), (y - self.target_mean_) / self.target_scale_
 
     def predict(self, X: Any) -> NDArray[Any]:

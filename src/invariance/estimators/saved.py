@@ -57,10 +57,10 @@ def save(
     ``about`` is added to the card, ``extra`` is plain data that is saved with the model.
     """
     check_is_fitted(estimator)
-    said = card(estimator, licence, about or {})
-    content = {"card": said, "extra": dict(extra or {}), **_described(estimator)}
+    model_card = card(estimator, licence, about or {})
+    content = {"card": model_card, "extra": dict(extra or {}), **_described(estimator)}
     weights = packed({k: v.cpu().contiguous() for k, v in estimator.module_.state_dict().items()})
-    model_folder.save(Path(folder), _kind(estimator), content, weights, {CARD: readme(said).encode()})
+    model_folder.save(Path(folder), _kind(estimator), content, weights, {CARD: readme(model_card).encode()})
 
 
 def read(folder: Path | str, *, features: Features | None = None) -> Saved:
@@ -86,7 +86,7 @@ def _kind(estimator: Invariant) -> str:
 
 
 def _described(estimator: Invariant) -> dict[str, Any]:
-    """Everything but the weights, as plain data."""
+    """Everything except the weights, as plain data."""
     kind = _kind(estimator)
     names = getattr(estimator, "feature_names_in_", None)
     choice = estimator.choice_
@@ -114,7 +114,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
 
 
 def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
-    """Fitted state, but for the module."""
+    """Set the fitted state, except the module."""
     estimator.n_features_in_ = content["columns"]
     estimator.input_shape_ = tuple(content["network"].get("input", (content["columns"],)))
     if content["column_names"] is not None:
@@ -152,20 +152,22 @@ def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) 
     if isinstance(plain["features"], dict):
         features = MODELS.load(plain["features"])
     elif plain["features"] is not None and features is None:
-        raise BadValue(f"the model in {folder} has features of its own; give load a {plain['features']} as features=")
-    method, how = plain["method"], plain["recipe"]
+        raise BadValue(
+            f"the model in {folder} has features of its own; pass a {plain['features']} to load as features="
+        )
+    method, fields = plain["method"], plain["recipe"]
     method = METHODS.load(method) if isinstance(method, dict) else method
-    how = recipe("full-batch", changes=how) if isinstance(how, dict) else how
-    return {**plain, "method": method, "recipe": how, "features": features, "hidden": tuple(plain["hidden"])}
+    restored = recipe("full-batch", changes=fields) if isinstance(fields, dict) else fields
+    return {**plain, "method": method, "recipe": restored, "features": features, "hidden": tuple(plain["hidden"])}
 
 
 def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
-    seed, own = estimator.random_state, estimator.features
+    seed = estimator.random_state
     return {
         "method": _plain_method(estimator.method),
         "recipe": _plain_recipe(estimator.recipe),
         "hidden": [int(width) for width in estimator.hidden],
-        "features": _plain_features(own),
+        "features": _plain_features(estimator.features),
         "selection": estimator.selection,
         "validation_fraction": float(estimator.validation_fraction),
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
@@ -178,15 +180,15 @@ def _plain_method(method: str | Method) -> str | dict[str, Any]:
     return method if isinstance(method, str) else METHODS.dump(method)
 
 
-def _plain_features(own: Features | None) -> str | dict[str, Any] | None:
-    if not isinstance(own, Architecture):
-        return None if own is None else type(own).__name__
-    plain = MODELS.dump(own)
+def _plain_features(features: Features | None) -> str | dict[str, Any] | None:
+    if not isinstance(features, Architecture):
+        return None if features is None else type(features).__name__
+    plain = MODELS.dump(features)
     return plain | {"weights": None} if "weights" in plain else plain  # they are in the folder
 
 
-def _plain_recipe(how: str | Recipe) -> str | dict[str, Any]:
-    return TypeAdapter(Recipe).dump_python(how, mode="json") if isinstance(how, Recipe) else how
+def _plain_recipe(given: str | Recipe) -> str | dict[str, Any]:
+    return TypeAdapter(Recipe).dump_python(given, mode="json") if isinstance(given, Recipe) else given
 
 
 def _plain_array(array: NDArray[Any], what: str) -> dict[str, Any]:

@@ -1,25 +1,33 @@
 """Scorers over environments, for ``GridSearchCV(…, scoring=worst_environment_accuracy)`` and for use by hand."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from invariance.core.errors import BadValue
-from invariance.estimators.inputs import column, grouped, plain
+from invariance.estimators.inputs import column, dense, environment_codes
 from invariance.evaluation.scores import Scores
 
 
 def accuracies(y: Any, predicted: Any, environments: ArrayLike) -> Scores:
     """The accuracy in each environment, with 95 % intervals."""
-    correct = np.asarray(plain(y)) == np.asarray(plain(predicted))
-    values, codes = grouped(environments, len(correct))
-    names, hits = [str(value) for value in values.tolist()], np.bincount(codes, weights=correct).astype(int)
-    return Scores.of_counts(
-        dict(zip(names, hits.tolist(), strict=True)), dict(zip(names, np.bincount(codes).tolist(), strict=True))
-    )
+    correct = np.asarray(dense(y)) == np.asarray(dense(predicted))
+    names, codes = environment_codes(environments, len(correct))
+    return Scores.of_counts(*count_correct(correct, codes, names.tolist()))
+
+
+def count_correct(
+    correct: NDArray[np.bool_], codes: NDArray[np.int64], names: Sequence[Any]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The numbers of correct predictions and of rows in each environment that has rows, by name."""
+    rows = np.bincount(codes, minlength=len(names))
+    hits = np.bincount(codes, weights=correct, minlength=len(names))
+    present = [(code, str(names[code])) for code in np.flatnonzero(rows).tolist()]
+    return {name: int(hits[code]) for code, name in present}, {name: int(rows[code]) for code, name in present}
 
 
 @dataclass(frozen=True)

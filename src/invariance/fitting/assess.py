@@ -22,14 +22,14 @@ from invariance.fitting.importance import PermutationImportance, permutation_imp
 
 MAX_FOLDS, MAX_FOLDS_OF_LARGE_DATA = 10, 5
 LARGE_DATA_ROWS = 20_000
-"""From so many rows on, environments are left out in fewer folds."""
+"""From this number of rows on, environments are left out in fewer folds."""
 
 Points = tuple[tuple[float, float, int], ...]
 
 
 @dataclass(frozen=True)
-class Examined:
-    """One model: in known environments, in each environment when it was left out of training, in those of test data."""
+class AssessedModel:
+    """One model in its training environments, in each of them when it was left out of training, and in test data."""
 
     title: str
     known: tuple[EnvironmentScore, ...]
@@ -58,30 +58,30 @@ class Examined:
 class Assessment:
     """The model and its baseline: one of the two is ERM. With one environment there is no baseline."""
 
-    model: Examined
-    baseline: Examined | None
+    model: AssessedModel
+    baseline: AssessedModel | None
     reason: str
-    """Why this method was chosen, where it was."""
+    """Why this method was chosen; empty if the user named it."""
     classes: tuple[tuple[str, int], ...]
-    """With their rows."""
+    """Every class with its number of rows."""
     environments: int
     unit: str = "rows"
-    """What samples are called."""
+    """What samples are called, in the plural."""
 
     @property
-    def both(self) -> tuple[Examined, ...]:
+    def both(self) -> tuple[AssessedModel, ...]:
         """The model, then its baseline."""
         return (self.model, self.baseline) if self.baseline else (self.model,)
 
     @property
-    def erm(self) -> Examined:
+    def erm(self) -> AssessedModel:
         """Whichever of the two is ERM."""
         return self.baseline if self.baseline and self.baseline.title == "ERM" else self.model
 
     @property
     def rows(self) -> int:
         """The number of training rows."""
-        return sum(many for _, many in self.classes)
+        return sum(rows for _, rows in self.classes)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
@@ -96,17 +96,17 @@ class Assessment:
 
 
 Fit = Callable[[Rows], Any]
-"""Trains a fresh model on some rows: something with ``classes_`` and ``predict_proba``."""
+"""Trains a new classifier, with ``classes_`` and ``predict_proba``, on some rows."""
 
 
-def examine(
+def assess_model(
     title: str,
     fitted: Any,
     fit: Fit,
     rows: Rows,
     test: Rows | None,
     columns: Sequence[tuple[str, slice]],
-) -> Examined:
+) -> AssessedModel:
     """Evaluate one model, and train it again once per fold of the environments.
 
     Permutation importance is measured for tables; images have no columns.
@@ -115,20 +115,20 @@ def examine(
     names = [str(name) for name in rows.names]
     y = np.searchsorted(classes, rows.y)
     p = fitted.predict_proba(x)
-    new, there = left_out(fit, rows, classes)
+    left_out_p, predicted = left_out(fit, rows, classes)
     predict = predicted_class(fitted.predict_proba)
-    return Examined(
+    return AssessedModel(
         title,
         environment_scores(p, y, codes, names),
-        environment_scores(new[there], y[there], codes[there], names) if there.any() else (),
+        environment_scores(left_out_p[predicted], y[predicted], codes[predicted], names) if predicted.any() else (),
         _test_scores(fitted, test) if test else (),
-        reliability(new[there], y[there]) if there.any() else reliability(p, y),
+        reliability(left_out_p[predicted], y[predicted]) if predicted.any() else reliability(p, y),
         permutation_importances(predict, x, y, codes, names, columns) if isinstance(x, np.ndarray) else (),
     )
 
 
 def left_out(fit: Fit, rows: Rows, classes: NDArray[Any]) -> tuple[Probabilities, NDArray[np.bool_]]:
-    """Probabilities for rows of environments that were left out of training, [n, classes], and which rows have some.
+    """Probabilities of rows whose environment was left out of training, [n, classes], and which rows these are, [n].
 
     A fold is skipped where the rest cannot be trained on: one environment, or one class.
     """
@@ -138,18 +138,18 @@ def left_out(fit: Fit, rows: Rows, classes: NDArray[Any]) -> tuple[Probabilities
         return p, np.isfinite(p[:, 0])
     order = np.random.default_rng(0).permutation(environments).tolist()
     for fold in environment_folds(order, MAX_FOLDS if len(rows) < LARGE_DATA_ROWS else MAX_FOLDS_OF_LARGE_DATA):
-        held = np.isin(rows.codes, fold)
+        held_out = np.isin(rows.codes, fold)
         try:
-            model = fit(rows.take(~held))
+            model = fit(rows.take(~held_out))
         except InvarianceError:
             continue
-        p[held] = 0
-        p[np.ix_(held, np.searchsorted(classes, model.classes_))] = model.predict_proba(rows.x[held])
+        p[held_out] = 0
+        p[np.ix_(held_out, np.searchsorted(classes, model.classes_))] = model.predict_proba(rows.x[held_out])
     return p, np.isfinite(p[:, 0])
 
 
 def _test_scores(fitted: Any, test: Rows) -> tuple[EnvironmentScore, ...]:
-    """Rows of a class that was not in the training data count as errors."""
-    place = np.searchsorted(fitted.classes_, test.y).clip(max=len(fitted.classes_) - 1)
-    y = np.where(fitted.classes_[place] == test.y, place, len(fitted.classes_))
+    """Rows of a class that is not in the training data count as errors."""
+    index = np.searchsorted(fitted.classes_, test.y).clip(max=len(fitted.classes_) - 1)
+    y = np.where(fitted.classes_[index] == test.y, index, len(fitted.classes_))
     return environment_scores(fitted.predict_proba(test.x), y, test.codes, [str(name) for name in test.names])

@@ -10,20 +10,20 @@ from sklearn.base import clone
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.fitting.assess import Assessment, examine
+from invariance.fitting.assess import Assessment, assess_model
 from invariance.methods.base import Method
 
 
 def assess(
     estimator: InvariantClassifier, rows: Rows, test: Rows | None, columns: Sequence[tuple[str, slice]]
 ) -> Assessment:
-    """Examine a fitted classifier and its baseline, each trained again with environments left out in turn."""
+    """Assess a fitted classifier and its baseline, each trained again with environments left out in turn."""
     method = _baseline(estimator)
-    examined = partial(examine, rows=rows, test=test, columns=columns)
-    model = examined(estimator.objective_.title, estimator, partial(_fit, estimator, estimator.objective_))
+    assessed = partial(assess_model, rows=rows, test=test, columns=columns)
+    model = assessed(estimator.objective_.title, estimator, partial(_fit, estimator, estimator.objective_))
     baseline = None
     if method:
-        baseline = examined(method.title, _fit(estimator, method, rows), partial(_fit, estimator, method))
+        baseline = assessed(method.title, _fit(estimator, method, rows), partial(_fit, estimator, method))
     names, counts = np.unique(rows.y, return_counts=True)
     return Assessment(
         model,
@@ -42,8 +42,9 @@ def _baseline(estimator: InvariantClassifier) -> Method | None:
     erm = defaults.objective("erm")
     if estimator.objective_.title != erm.title:
         return erm
-    tried = [c for c in estimator.choice_.candidates if c.objective.title != erm.title] if estimator.choice_ else []
-    return max(tried, key=lambda c: c.gain).objective if tried else defaults.objective("irmv1")
+    candidates = estimator.choice_.candidates if estimator.choice_ else ()
+    invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
+    return max(invariant, key=lambda c: c.gain).objective if invariant else defaults.objective("irmv1")
 
 
 def _fit(estimator: InvariantClassifier, objective: Method, rows: Rows) -> Any:

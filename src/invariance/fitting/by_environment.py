@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from invariance.estimators.scorers import count_correct
 from invariance.evaluation.scores import Scores
 
 Probabilities = NDArray[np.floating[Any]]
@@ -69,10 +70,7 @@ def environment_scores(
     ends = np.cumsum(np.bincount(codes, minlength=len(names)))
     parts = {name: rows for name, rows in zip(names, np.split(order, ends[:-1]), strict=True) if len(rows)}
     correct = p.argmax(1) == y
-    scores = Scores.of_counts(
-        {name: int(correct[rows].sum()) for name, rows in parts.items()},
-        {name: len(rows) for name, rows in parts.items()},
-    )
+    scores = Scores.of_counts(*count_correct(correct, codes, names))
     return tuple(_score(name, scores, p[rows].max(1), correct[rows], y[rows]) for name, rows in parts.items())
 
 
@@ -101,10 +99,10 @@ def calibration_error(confidence: NDArray[Any], correct: NDArray[np.bool_]) -> f
 def reliability(p: Probabilities, y: NDArray[np.int64]) -> tuple[tuple[float, float, int], ...]:
     """Mean confidence, accuracy and number of rows in each bin of confidence that has rows."""
     confidence, correct = p.max(1), p.argmax(1) == y
-    place = _bins(confidence)
+    bins = _bins(confidence)
     return tuple(
-        (float(confidence[place == b].mean()), float(correct[place == b].mean()), int((place == b).sum()))
-        for b in np.unique(place)
+        (float(confidence[bins == b].mean()), float(correct[bins == b].mean()), int((bins == b).sum()))
+        for b in np.unique(bins)
     )
 
 
@@ -117,7 +115,7 @@ def forecast(scores: Sequence[EnvironmentScore]) -> Forecast | None:
     """From accuracies in left-out environments: m ± t₍₀.₉₇₅,ₑ₋₁₎ · s · √(1 + 1/E); None for fewer than two."""
     if len(scores) < 2:
         return None
-    each = [score.accuracy for score in scores]
-    mean, e = fmean(each), len(each)
-    half = float(student.ppf(0.975, e - 1)) * stdev(each) * math.sqrt(1 + 1 / e)
+    accuracies = [score.accuracy for score in scores]
+    mean, e = fmean(accuracies), len(accuracies)
+    half = float(student.ppf(0.975, e - 1)) * stdev(accuracies) * math.sqrt(1 + 1 / e)
     return Forecast(mean, max(mean - half, 0.0), min(mean + half, 1.0))

@@ -1,4 +1,4 @@
-"""Images in folders: for training out of a cache; for prediction from their files, in batches."""
+"""Images in folders: read from a cache for training, and from their files in batches for prediction."""
 
 import math
 import os
@@ -22,7 +22,7 @@ from invariance.data.constructions.domains import images_of, tree
 from invariance.data.images.cache import NAMED, Broken, Picture
 from invariance.data.images.image_files import pictures, read
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.fitting.reader import TABLES, Given, Piece, Reader
+from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
@@ -31,11 +31,11 @@ BATCH_IMAGES = 256
 """Images that are decoded and predicted together."""
 SINGLE_DOMAIN = "with one domain there is nothing to be invariant across, so the model is ERM; give several domains"
 MIN_UPDATES, MIN_EPOCHS = 200, 8
-"""Training makes at least so many updates and passes over the images."""
+"""Training makes at least this number of updates, and of passes over the images."""
 
 
 class _Decoded(NamedTuple):
-    """The images that could be decoded, and the numbers of their files."""
+    """The images that could be decoded, and the indices of their files."""
 
     pixels: Pixels
     rows: NDArray[np.int64]
@@ -51,7 +51,7 @@ class ImageFolderReader(Reader):
 
     kind: ClassVar[str] = "pictures"
     unit: ClassVar[str] = "images"
-    name: ClassVar[str | None] = "file"
+    name_column: ClassVar[str | None] = "file"
 
     @classmethod
     def from_json(cls, plain: object) -> "ImageFolderReader":
@@ -68,50 +68,50 @@ class ImageFolderReader(Reader):
     def fits(self, estimator: InvariantClassifier) -> bool:
         return estimator.input_shape_ == (3, self.image_size, self.image_size)
 
-    def pieces(self, path: Path, notes: list[str]) -> Iterator[Piece]:
-        """Of a folder every file, however deep, in the order of their names; or one file."""
+    def batches(self, path: Path, notes: list[str]) -> Iterator[SampleBatch]:
+        """Every file below a folder, sorted by name; or one file."""
         names = _below(path) if path.is_dir() else [_file(path).name]
         for start, (pixels, rows) in self._decoded(path if path.is_dir() else path.parent, names, notes):
-            yield Piece(pixels, [names[start + row] for row in rows])
+            yield SampleBatch(pixels, [names[start + row] for row in rows])
 
     def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
         if environment is not None:
             raise BadValue(f"the environments of {path} are its folders; leave out --environment")
-        found = tree(images_of(_folder(path)))
-        labels, domain = np.array(found.classes, dtype=object)[found.label.numpy()], found.domain.numpy()
-        names = np.array(found.domains, dtype=object)
-        for start, (pixels, rows) in self._decoded(path, found.files.names, notes):
+        listed = tree(images_of(_folder(path)))
+        labels, domain = np.array(listed.classes, dtype=object)[listed.label.numpy()], listed.domain.numpy()
+        names = np.array(listed.domains, dtype=object)
+        for start, (pixels, rows) in self._decoded(path, listed.files.names, notes):
             yield Rows(pixels, labels[start + rows], domain[start + rows], names)
 
     def read(self, path: Path) -> Rows:
         """All images with a label at once; their bytes stay in the cache's file."""
-        found = tree(images_of(_folder(path)))
-        images, broken = pictures(found.files, self.image_size, title=path.absolute().name or "images", broken=None)
+        listed = tree(images_of(_folder(path)))
+        images, broken = pictures(listed.files, self.image_size, title=path.absolute().name or "images", broken=None)
         for i, reason in broken.items():
             if self.broken == "refuse" or len(broken) == len(images):
-                raise _unreadable(path / found.files.names[i], reason, len(broken))
-        whole = np.ones(len(images), dtype=bool)
-        whole[list(broken)] = False
-        labels = np.array(found.classes, dtype=object)[found.label.numpy()]
-        domains = np.array(found.domains, dtype=object)
-        rows = Rows(Pixels.of(images), labels, found.domain.numpy(), domains).take(whole)
-        return replace(rows, notes=_left_out([found.files.names[i] for i in broken]))
+                raise _unreadable(path / listed.files.names[i], reason, len(broken))
+        readable = np.ones(len(images), dtype=bool)
+        readable[list(broken)] = False
+        labels = np.array(listed.classes, dtype=object)[listed.label.numpy()]
+        domains = np.array(listed.domains, dtype=object)
+        rows = Rows(Pixels.of(images), labels, listed.domain.numpy(), domains).take(readable)
+        return replace(rows, notes=_left_out([listed.files.names[i] for i in broken]))
 
     def _decoded(self, root: Path, names: Sequence[str], notes: list[str]) -> Iterator[tuple[int, _Decoded]]:
-        """Images of files below ``root`` in their order, and how many files came before."""
-        lost: list[str] = []
+        """Images of files below ``root`` in their order, and the index of the first file of each batch."""
+        unreadable: list[str] = []
         with ThreadPoolExecutor() as pool:
             for start in range(0, len(names), BATCH_IMAGES):
-                some = names[start : start + BATCH_IMAGES]
-                made = list(pool.map(self._image, [root / name for name in some]))
-                rows = np.array([i for i, image in enumerate(made) if not isinstance(image, str)], dtype=np.int64)
-                lost += [name for name, image in zip(some, made, strict=True) if isinstance(image, str)]
+                batch = names[start : start + BATCH_IMAGES]
+                images = list(pool.map(self._image, [root / name for name in batch]))
+                rows = np.array([i for i, image in enumerate(images) if not isinstance(image, str)], dtype=np.int64)
+                unreadable += [name for name, image in zip(batch, images, strict=True) if isinstance(image, str)]
                 if len(rows):
-                    yield start, _Decoded(Pixels.of(np.stack([made[i] for i in rows])), rows)
-        notes += _left_out(lost)
+                    yield start, _Decoded(Pixels.of(np.stack([images[i] for i in rows])), rows)
+        notes += _left_out(unreadable)
 
     def _image(self, path: Path) -> Picture | str:
-        """The image in a file, or why there is none."""
+        """The image in a file, or why it cannot be read."""
         try:
             return read(path, self.image_size)
         except Exception as error:  # a decoder may raise anything
@@ -121,12 +121,12 @@ class ImageFolderReader(Reader):
             return reason
 
 
-def given_image_folder(
+def image_folder_task(
     path: Path, reader: ImageFolderReader, *, test: Path | None, width: int, epochs: int | None, seed: int
-) -> Given:
-    """Images to learn from and perhaps others to test on, read before anything is trained."""
+) -> FitTask:
+    """Training images and perhaps test images, read before anything is trained, so that a mistake shows at once."""
     rows = reader.read(path)
-    return Given(
+    return FitTask(
         path,
         reader,
         rows,
@@ -142,17 +142,17 @@ def given_image_folder(
 
 
 def _recipe(images: int, image_size: int, epochs: int | None) -> Recipe:
-    """The default, with images that are mirrored and shifted by up to a sixteenth."""
-    each = math.ceil(images / (recipe("default", PHOTOGRAPHS).batch_size or images))
-    passes = epochs or max(MIN_EPOCHS, math.ceil(MIN_UPDATES / each))
-    changes = {"epochs": passes, "augment": {"shift": image_size // 16}}
+    """The default recipe for photographs, with shifts of up to a sixteenth of the image size."""
+    updates_per_epoch = math.ceil(images / (recipe("default", PHOTOGRAPHS).batch_size or images))
+    epochs = epochs or max(MIN_EPOCHS, math.ceil(MIN_UPDATES / updates_per_epoch))
+    changes = {"epochs": epochs, "augment": {"shift": image_size // 16}}
     return recipe("default", PHOTOGRAPHS, changes=changes)
 
 
-def _unreadable(path: Path, reason: str, many: int = 1) -> DataError:
-    more = f", the first of {many:,} such files" if many > 1 else ""
+def _unreadable(path: Path, reason: str, files: int = 1) -> DataError:
+    more = f", the first of {files:,} such files" if files > 1 else ""
     return DataError(
-        f"{path} holds no image that can be read ({reason}){more}; repair it, or leave such files out: --broken skip"
+        f"{path} holds no readable image ({reason}){more}; repair it, or leave such files out: --broken skip"
     )
 
 
@@ -165,7 +165,7 @@ def _folder(path: Path) -> Path:
 def _file(path: Path) -> Path:
     if not path.is_file():
         raise DataError(f"there is no file or folder {path}; check its name")
-    if path.suffix.lower() in TABLES:
+    if path.suffix.lower() in TABLE_SUFFIXES:
         raise DataError(
             f"{path} is not an image, and the model was fitted to images: give a folder of images or one image, or a "
             "model that was fitted to a table"
@@ -175,17 +175,17 @@ def _file(path: Path) -> Path:
 
 def _below(root: Path) -> list[str]:
     """Every file below a folder, sorted; hidden ones do not count."""
-    found = []
+    names = []
     for place, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [(Path(place) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
-    if not found:
-        raise DataError(f"{root} holds no images, in no folder below it either")
-    return sorted(found)
+        names += [(Path(place) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
+    if not names:
+        raise DataError(f"{root} and the folders below it hold no images")
+    return sorted(names)
 
 
 def _left_out(names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         return ()
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return (f"left out, since no image can be read there: {', '.join(names[:NAMED])}{more}",)
+    return (f"left out as not readable: {', '.join(names[:NAMED])}{more}",)

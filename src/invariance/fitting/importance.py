@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_ENVIRONMENTS, MAX_ROWS, MIN_ROWS = 12, 2000, 50
-"""The largest environments are used, and of each between ``MIN_ROWS`` and ``MAX_ROWS`` rows, if it has as many."""
+"""The largest environments are used, and ``MIN_ROWS`` to ``MAX_ROWS`` rows of each, if it has as many."""
 MAX_PREDICTIONS = 4_000_000
-"""Rows that are predicted for each model, at most."""
+"""The largest number of rows that are predicted for each model."""
 
 Predict = Callable[[NDArray[np.float32]], NDArray[np.int64]]
 
@@ -50,18 +50,18 @@ def permutation_importances(
     """Every column, in the given order; large data are subsampled."""
     sizes = np.bincount(codes, minlength=len(names))
     used = [int(e) for e in np.argsort(-sizes, kind="stable")[:MAX_ENVIRONMENTS] if sizes[e]]
-    most = min(MAX_ROWS, max(MIN_ROWS, MAX_PREDICTIONS // (len(columns) * len(used))))
+    max_rows = min(MAX_ROWS, max(MIN_ROWS, MAX_PREDICTIONS // (len(columns) * len(used))))
     changed: list[dict[str, float]] = [{} for _ in columns]
     drops: list[dict[str, float]] = [{} for _ in columns]
     for e in used:
         rng = np.random.default_rng([seed, e])
         rows = np.flatnonzero(codes == e)
-        rows = np.sort(rng.choice(rows, most, replace=False)) if len(rows) > most else rows
-        here, labels, before = x[rows], y[rows], predict(x[rows])
+        rows = np.sort(rng.choice(rows, max_rows, replace=False)) if len(rows) > max_rows else rows
+        inputs, labels, before = x[rows], y[rows], predict(x[rows])
         for i, (_, place) in enumerate(columns):
-            mixed = here.copy()
-            mixed[:, place] = here[rng.permutation(len(here)), place]
-            after = predict(mixed)
+            shuffled = inputs.copy()
+            shuffled[:, place] = inputs[rng.permutation(len(inputs)), place]
+            after = predict(shuffled)
             changed[i][names[e]] = float((after != before).mean())
             drops[i][names[e]] = float((before == labels).mean() - (after == labels).mean())
     return tuple(
@@ -71,13 +71,13 @@ def permutation_importances(
 
 
 def largest_differences(
-    model: Sequence[PermutationImportance], other: Sequence[PermutationImportance], many: int
+    model: Sequence[PermutationImportance], other: Sequence[PermutationImportance], columns: int
 ) -> list[tuple[PermutationImportance, PermutationImportance]]:
-    """The ``many`` columns whose importance differs most between two models, the largest difference first."""
+    """Columns whose importance differs most between two models, the largest difference first, at most ``columns``."""
     pairs: list[tuple[PermutationImportance, PermutationImportance]] = list(zip(model, other, strict=True))
-    return sorted(pairs, key=lambda pair: -abs(pair[1].changed - pair[0].changed))[:many]
+    return sorted(pairs, key=lambda pair: -abs(pair[1].changed - pair[0].changed))[:columns]
 
 
 def predicted_class(probabilities: Callable[[Any], Any]) -> Predict:
-    """The number of the most probable class of each row."""
+    """The index of the most probable class of each row."""
     return lambda x: np.asarray(probabilities(x)).argmax(1)

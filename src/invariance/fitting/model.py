@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from invariance.core.errors import DataError
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.saved import read, save
+from invariance.estimators.scorers import count_correct
 from invariance.evaluation.scores import Scores
 from invariance.fitting.image_folder import ImageFolderReader
 from invariance.fitting.reader import Reader
 
 READER = "reader"
-"""Under this key of a manifest's extra data stands the kind of the reader; revision 1 had none."""
+"""The key of the reader's kind in a manifest's extra data; revision 1 had none."""
 
 
 class Predicted(NamedTuple):
-    """Probabilities of some samples, [n, classes], and the names of the samples, where they have names."""
+    """Probabilities of some samples, [n, classes], and the names of the samples, if they have names."""
 
     probabilities: NDArray[Any]
     names: Any
@@ -36,7 +37,7 @@ class Evaluated(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Reads samples and predicts their classes."""
+    """A fitted classifier and the reader of its files."""
 
     reader: Reader
     estimator: InvariantClassifier
@@ -62,31 +63,30 @@ class Fitted:
 
     def predict(self, path: Path, notes: list[str]) -> Iterator[Predicted]:
         """Probabilities of all samples in their order, in batches."""
-        for x, names in self.reader.pieces(path, notes):
+        for x, names in self.reader.batches(path, notes):
             if len(x):
                 yield Predicted(self.estimator.predict_proba(x), names)
 
     def score(self, path: Path, environment: str | None, notes: list[str]) -> Evaluated:
-        """Accuracy in each environment, read in batches of which none is kept."""
+        """Accuracy in each environment; samples are read in batches and not kept."""
         classes = np.asarray(self.classes, dtype=object)
         correct: Counter[str] = Counter()
         samples: Counter[str] = Counter()
         for rows in self.reader.labelled(path, environment, notes):
             if not len(rows):
                 continue
-            hits = classes[self.estimator.predict_proba(rows.x).argmax(1)] == rows.y
-            right = np.bincount(rows.codes, weights=hits, minlength=len(rows.names)).astype(int)
-            names = rows.names.tolist()
-            samples.update(dict(zip(names, rows.counts, strict=True)))
-            correct.update(dict(zip(names, right.tolist(), strict=True)))
+            predicted = classes[self.estimator.predict_proba(rows.x).argmax(1)]
+            hits, counts = count_correct(predicted == rows.y, rows.codes, rows.names.tolist())
+            correct.update(hits)
+            samples.update(counts)
         if not samples:
-            raise DataError(f"{path} has no labelled samples to compare with")
-        counts = {name: samples[name] for name in sorted(samples) if samples[name]}
+            raise DataError(f"{path} has no labelled {self.reader.unit}")
+        counts = dict(sorted(samples.items()))
         return Evaluated(Scores.of_counts(correct, counts), counts)
 
 
 def _reader(extra: Mapping[str, Any], folder: Path) -> Reader:
-    """The reader of the kind that the manifest names; in revision 1 its kind is the key under which it stands."""
+    """The reader of the kind that the manifest names; in revision 1, of the kind whose key is present."""
     kind = extra.get(READER) or next((kind for kind in ("pictures", "table") if kind in extra), None)
     if kind == ImageFolderReader.kind:
         return ImageFolderReader.from_json(extra[kind])

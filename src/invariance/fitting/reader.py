@@ -14,30 +14,30 @@ from invariance.core.rows import Rows
 from invariance.estimators.classifier import InvariantClassifier
 
 Samples = NDArray[np.float32] | Pixels
-TABLES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".gz", ".xls", ".xlsx")
-IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-"""Endings of files that are given to a model of the other kind by mistake."""
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".gz", ".xls", ".xlsx")
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+"""Of files that are given to a model of the other kind by mistake."""
 
 
-class Piece(NamedTuple):
-    """Some samples in their order, and their names, where they have names."""
+class SampleBatch(NamedTuple):
+    """Some samples in their order, and their names, if they have names."""
 
     x: Samples
     names: Sequence[str] | None = None
 
 
 class Reader(ABC):
-    """Reads files of one kind in batches. What a user should know about them is added to ``notes`` at the end."""
+    """Reads files of one kind in batches. Notes for the user are added to ``notes`` at the end."""
 
     kind: ClassVar[str]
     """Its name in a manifest."""
     unit: ClassVar[str]
     """What samples are called, in the plural."""
-    name: ClassVar[str | None] = None
-    """The column of predictions that holds the names of samples, where they have names."""
+    name_column: ClassVar[str | None] = None
+    """The column of predictions that holds the names of samples, if they have names."""
 
     @abstractmethod
-    def pieces(self, path: Path, notes: list[str]) -> Iterator[Piece]:
+    def batches(self, path: Path, notes: list[str]) -> Iterator[SampleBatch]:
         """All samples, for prediction."""
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Reader(ABC):
 
     @abstractmethod
     def fits(self, estimator: InvariantClassifier) -> bool:
-        """Whether the estimator takes the samples that this reader gives."""
+        """Whether the estimator takes the samples of this reader."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -54,11 +54,11 @@ class Reader(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """Training data, the estimator to fit, and what to tell the user about them.
+class FitTask:
+    """Training data, test data if there are some, and the estimator to fit.
 
-    ``columns`` are the inputs of the estimator by name and place, ``roles`` the name, role and reason of every column;
-    images have neither.
+    ``columns`` are the columns of a table with their slices of the inputs, ``roles`` the name, role and reason of every
+    column; images have neither. ``about`` is for the model card.
     """
 
     path: Path

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, final
 from invariance.core.errors import DataError
 from invariance.core.rows import Rows
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.fitting.reader import IMAGES, Given, Piece, Reader
+from invariance.fitting.reader import IMAGE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.tabular.encoder import Encoder
-from invariance.tabular.frame import Pieces, read, understand
+from invariance.tabular.labelled_rows import LabelledBatches, infer_schema, read
 from invariance.tabular.roles import Kind
 from invariance.tabular.source import TableSource, short
 
-SINGLE_ENVIRONMENT = "no column says where rows are from, so the model is ERM; name one with --environment"
+SINGLE_ENVIRONMENT = "no column names the environment of each row, so the model is ERM; name one with --environment"
 
 
 @final
@@ -39,21 +39,21 @@ class TableReader(Reader):
     def fits(self, estimator: InvariantClassifier) -> bool:
         return estimator.input_shape_ == (len(self.encoder.features),)
 
-    def pieces(self, path: Path, notes: list[str]) -> Iterator[Piece]:
+    def batches(self, path: Path, notes: list[str]) -> Iterator[SampleBatch]:
         unusable: Counter[str] = Counter()
-        for batch in opened(path).batches([column.name for column in self.encoder.columns]):
-            yield Piece(self.encoder.encode(batch, unusable))
+        for batch in open_table(path).batches([column.name for column in self.encoder.columns]):
+            yield SampleBatch(self.encoder.encode(batch, unusable))
         notes += self.encoder.notes(unusable)
 
     def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
-        pieces = Pieces(opened(path), self.encoder, environment)
-        yield from pieces
-        notes += pieces.notes
+        batches = LabelledBatches(open_table(path), self.encoder, environment)
+        yield from batches
+        notes += batches.notes
 
 
-def opened(path: Path) -> TableSource:
+def open_table(path: Path) -> TableSource:
     """The table in a file; a folder or an image is refused."""
-    if path.is_dir() or path.suffix.lower() in IMAGES:
+    if path.is_dir() or path.suffix.lower() in IMAGE_SUFFIXES:
         raise DataError(
             f"{path} is not a table, and the model was fitted to one: give a file that ends in .csv, .tsv or .parquet, "
             "or a model that was fitted to a folder of images"
@@ -61,30 +61,30 @@ def opened(path: Path) -> TableSource:
     return TableSource.open(path)
 
 
-def given_table(
+def table_task(
     source: TableSource,
     label: str | None,
     environment: str | None,
-    wishes: Mapping[str, Kind],
+    stated: Mapping[str, Kind],
     *,
     test: Path | None,
     seed: int,
-) -> Given:
+) -> FitTask:
     """A training table and perhaps a test table, read before anything is trained, so that a mistake shows at once."""
-    path, known = source.path, understand(source, label, environment, wishes)
-    reader = TableReader(known.encoder)
-    rows = read(source, known.encoder)
-    named = {"table": path.name, "label": known.encoder.label, "environment": known.encoder.environment}
-    return Given(
-        path,
-        reader,
+    schema = infer_schema(source, label, environment, stated)
+    encoder = schema.encoder
+    rows = read(source, encoder)
+    about = {"table": source.path.name, "label": encoder.label, "environment": encoder.environment}
+    return FitTask(
+        source.path,
+        TableReader(encoder),
         rows,
-        read(opened(test), known.encoder) if test else None,
+        read(open_table(test), encoder) if test else None,
         InvariantClassifier(random_state=seed),
-        known.encoder.label,
-        known.encoder.environment,
-        {name: short(value) for name, value in named.items() if value},
-        rows.notes if known.encoder.environment else (*rows.notes, SINGLE_ENVIRONMENT),
-        tuple((column.name, place) for column, place in known.encoder.places),
-        tuple((role.name, role.kind, role.why) for role in known.roles),
+        encoder.label,
+        encoder.environment,
+        {name: short(value) for name, value in about.items() if value},
+        rows.notes if encoder.environment else (*rows.notes, SINGLE_ENVIRONMENT),
+        tuple((column.name, place) for column, place in encoder.places),
+        tuple((role.name, role.kind, role.why) for role in schema.roles),
     )

@@ -1,1 +1,1 @@
-"""Tables of other people: files read in pieces, columns understood, rows turned into numbers."""
+"""Users' tables: files read in batches, columns profiled, rows encoded as numbers."""

@@ -1,4 +1,4 @@
-"""The cells of one column as numbers, as names, or neither."""
+"""The cells of one column as numbers or as text."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$"
-LARGEST = float(np.finfo(np.float32).max)
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 """Models compute with 32 bits."""
 DATE = re.compile(
     r"""(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}      # 2021-03-04
@@ -42,7 +42,7 @@ def unusable(kind: pa.DataType) -> str:
 
 
 def numbers(column: pa.Array) -> NDArray[np.float64]:
-    """Every cell as a number: infinite where it is too large, not a number where it is missing or a word, [n]."""
+    """Every cell as a number, [n]: infinite where it is too large, NaN where it is missing or a word."""
     column = _plain(column)
     if unusable(column.type):
         return np.full(len(column), np.nan)
@@ -51,7 +51,7 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
     elif pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
     values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return np.where(np.abs(values) > LARGEST, np.inf, values)
+    return np.where(np.abs(values) > MAX_FLOAT32, np.inf, values)
 
 
 def names(column: pa.Array) -> pa.Array:
@@ -64,14 +64,14 @@ def names(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(column, value_set=pa.array(["", "nan"])), pa.scalar(None, pa.string()), column)
 
 
-def counts(column: pa.Array, most: int | None = None) -> Counter[str]:
-    """How often each name occurs; of many different cells, the first ``most``."""
-    found = _plain(column).value_counts()[:most]
-    named: Counter[str] = Counter()
-    for name, many in zip(names(found.field("values")).to_pylist(), found.field("counts").to_pylist(), strict=True):
+def counts(column: pa.Array, max_values: int | None = None) -> Counter[str]:
+    """How often each name occurs; at most ``max_values`` different cells are counted, the first ones."""
+    cells = _plain(column).value_counts()[:max_values]
+    by_name: Counter[str] = Counter()
+    for name, count in zip(names(cells.field("values")).to_pylist(), cells.field("counts").to_pylist(), strict=True):
         if name is not None:
-            named[name] += many
-    return named
+            by_name[name] += count
+    return by_name
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Rows as numbers: what was learned about the columns of a training table, as plain data that is saved with a model."""
+"""Rows as numbers: what was learned from the columns of a training table, as plain data that is saved with a model."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,10 @@ MAX_LEVELS = 64
 
 @dataclass(frozen=True, config=STRICT)
 class NumericColumn:
-    """A column of numbers; missing ones are filled with the mean, and marked where training rows had some."""
+    """A column of numbers.
+
+    Missing ones are replaced by the mean, and have a second input (``marked``) if training rows had some.
+    """
 
     name: str
     fill: Annotated[float, Field(allow_inf_nan=False)]
@@ -48,10 +51,11 @@ class NumericColumn:
 
 @dataclass(frozen=True, config=STRICT)
 class CategoricalColumn:
-    """A column of names: a 0 or 1 for each level.
+    """A column of categories, one-hot encoded: one input per level.
 
-    Rarer names share one more where training rows had some (``rest``), and so do missing ones (``marked``). A name that
-    training rows never had counts as a rare one; where there are none, it is 0 everywhere.
+    Rarer categories share one more input (``rest``) if training rows had some, and missing values have one of their own
+    (``marked``) if training rows had some. A category that is not in the training data counts as a rare one; without
+    rare ones, all its inputs are 0.
     """
 
     name: str
@@ -68,7 +72,7 @@ class CategoricalColumn:
         return (*(f"{self.name} = {level}" for level in self.levels), *other, *missing)
 
     def encode(self, column: pa.Array, into: NDArray[np.float32]) -> int:
-        """Write the numbers of some rows, [n, features]; returns the number of cells with an unknown name."""
+        """Write the numbers of some rows, [n, features]; returns the number of cells with an unknown category."""
         texts = names(column)
         place = pc.index_in(texts, value_set=pa.array(self.levels, pa.string())).fill_null(-1).to_numpy()
         missing = texts.is_null().to_numpy(zero_copy_only=False)
@@ -97,12 +101,12 @@ class Encoder:
 
     @classmethod
     def fit(cls, profiles: Sequence[ColumnProfile], roles: Sequence[Role]) -> "Encoder":
-        """What the training rows say."""
+        """Learn the encoding from the profiles of the training columns and their roles."""
         kinds = {role.name: role.kind for role in roles}
-        known = {profile.name: profile for profile in profiles}
-        of = {kind: next((n for n, k in kinds.items() if k == kind), None) for kind in ("label", "environment")}
-        columns = tuple(_column(known[n], k) for n, k in kinds.items() if k in ("numeric", "categorical"))
-        return cls(of["label"] or "", of["environment"], columns)
+        by_name = {profile.name: profile for profile in profiles}
+        named = {kind: next((n for n, k in kinds.items() if k == kind), None) for kind in ("label", "environment")}
+        columns = tuple(_column(by_name[n], k) for n, k in kinds.items() if k in ("numeric", "categorical"))
+        return cls(named["label"] or "", named["environment"], columns)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -111,7 +115,7 @@ class Encoder:
 
     @property
     def places(self) -> Iterator[tuple[NumericColumn | CategoricalColumn, slice]]:
-        """Every column and the place of its inputs in a row."""
+        """Every column and the slice of its inputs in a row."""
         start = 0
         for column in self.columns:
             yield column, slice(start, start + len(column.features))
@@ -127,12 +131,16 @@ class Encoder:
 
     def notes(self, unusable: Counter[str]) -> tuple[str, ...]:
         """On cells that could not be encoded."""
-        how = {
-            "numeric": "hold no finite number; read as missing",
-            "categorical": "hold a name that is not in the training data",
+        what = {
+            "numeric": "no finite number, read as missing",
+            "categorical": "a category that is not in the training data",
         }
         kinds = {column.name: column.kind for column in self.columns}
-        return tuple(f"{short(n)}: {many:,} cells {how[kinds[n]]}" for n, many in unusable.items() if many)
+        return tuple(
+            f"{short(n)}: {cells:,} {'cell' if cells == 1 else 'cells'} with {what[kinds[n]]}"
+            for n, cells in unusable.items()
+            if cells
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -152,5 +160,5 @@ def _column(profile: ColumnProfile, kind: str) -> NumericColumn | CategoricalCol
     if kind == "numeric":
         return NumericColumn(profile.name, profile.mean, marked=profile.finite < profile.rows)
     common = [name for name, _ in profile.values.most_common(MAX_LEVELS)]
-    rest = len(profile.values) > len(common) or profile.many
+    rest = len(profile.values) > len(common) or profile.truncated
     return CategoricalColumn(profile.name, tuple(sorted(common)), rest=rest, marked=profile.missing > 0)

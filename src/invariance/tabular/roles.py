@@ -15,11 +15,11 @@ ENVIRONMENTS = (
     *("environment", "env", "site", "hospital", "center", "centre", "domain", "location", "clinic", "batch", "group"),
 )
 MIN_ROWS = 20
-"""Rows from which on a column of different values is taken for an identifier or a row number."""
+"""With at least this number of rows, a column of different values is taken for identifiers or row numbers."""
 MAX_MIXED_VALUES = 20
-"""Different values up to which a column that mixes numbers and words is categorical."""
+"""A column that mixes numbers and words is categorical up to this number of different values."""
 MAX_COUNTED_VALUES = 20
-"""Different values of a number up to which their count is shown."""
+"""The number of different values of a numeric column is shown up to this number."""
 
 
 @dataclass(frozen=True)
@@ -31,67 +31,68 @@ class Role:
     why: str = ""
 
 
-def naming(
+def label_and_environment(
     source: TableSource, label: str | None, environment: str | None, taken: Collection[str] = ()
 ) -> tuple[str, str | None]:
     """The columns of the label and the environment: those that the user names, else those with a usual name.
 
-    ``taken`` columns have another role.
+    Columns in ``taken`` have another role.
     """
-    found = source.need(label) if label else _usual(set(source.columns) - set(taken), LABELS)
-    if found is None:
-        there = ", ".join(short(name, quoted=False) for name in source.columns[:20])
-        raise BadValue(f"which column of {source.path} is to be predicted? Say --label NAME; its columns are {there}")
-    named = source.need(environment) if environment else _usual(set(source.columns) - {found, *taken}, ENVIRONMENTS)
-    if named == found:
-        raise BadValue(f"{short(found)} cannot be both label and environment; name two columns")
-    return found, named
+    target = source.require(label) if label else _usual(set(source.columns) - set(taken), LABELS)
+    if target is None:
+        columns = ", ".join(short(name, quoted=False) for name in source.columns[:20])
+        raise BadValue(f"which column of {source.path} is the label? Name it with --label; the columns are {columns}")
+    free = set(source.columns) - {target, *taken}
+    domain = source.require(environment) if environment else _usual(free, ENVIRONMENTS)
+    if domain == target:
+        raise BadValue(f"{short(target)} cannot be both label and environment; name two columns")
+    return target, domain
 
 
-def assign(
-    profiles: Sequence[ColumnProfile], label: str, environment: str | None, wishes: Mapping[str, Kind] | None = None
+def assign_roles(
+    profiles: Sequence[ColumnProfile], label: str, environment: str | None, stated: Mapping[str, Kind] | None = None
 ) -> tuple[Role, ...]:
-    """A role for every column. A column of neither numbers nor names is refused, unless a wish says how to use it."""
-    stated = _stated(profiles, label, environment, wishes or {})
-    _refuse([profile for profile in profiles if profile.name not in stated])
-    roles = [stated.get(profile.name) or _guess(profile) for profile in profiles]
+    """A role for every column. A column of neither numbers nor names is refused, unless its role is ``stated``."""
+    fixed = _fixed(profiles, label, environment, stated or {})
+    _refuse([profile for profile in profiles if profile.name not in fixed])
+    roles = [fixed.get(profile.name) or _guess(profile) for profile in profiles]
     if not any(role.kind in ("numeric", "categorical") for role in roles):
         raise DataError(
             f"no column is left to predict {short(label)} from: {_summary(roles)}; "
-            "use one with --numeric or --categorical"
+            "name a column to use with --numeric or --categorical"
         )
     return tuple(roles)
 
 
-def _stated(
-    profiles: Sequence[ColumnProfile], label: str, environment: str | None, wishes: Mapping[str, Kind]
+def _fixed(
+    profiles: Sequence[ColumnProfile], label: str, environment: str | None, stated: Mapping[str, Kind]
 ) -> dict[str, Role]:
     """The roles that need no guess; a column of neither numbers nor names can only be ignored."""
-    stated: dict[str, Role] = {}
+    fixed: dict[str, Role] = {}
     for profile in profiles:
-        wish = wishes.get(profile.name)
-        if wish and (wish == "ignored" or not profile.broken):
-            stated[profile.name] = Role(profile.name, wish, "as you say")
-    stated |= {environment: Role(environment, "environment")} if environment else {}
-    stated[label] = Role(label, "label")
-    return stated
+        kind = stated.get(profile.name)
+        if kind and (kind == "ignored" or not profile.unusable):
+            fixed[profile.name] = Role(profile.name, kind, "set by you")
+    fixed |= {environment: Role(environment, "environment")} if environment else {}
+    fixed[label] = Role(label, "label")
+    return fixed
 
 
-def wishes(source: TableSource, **columns: Collection[str] | None) -> dict[str, Kind]:
+def stated_roles(source: TableSource, **columns: Collection[str] | None) -> dict[str, Kind]:
     """The roles that the user states, by column; columns are given one by one or joined by commas."""
-    wanted: dict[str, Kind] = {}
+    stated: dict[str, Kind] = {}
     for kind in ("numeric", "categorical", "ignored"):
         for given in columns.get(kind) or ():
             for name in [given] if given in source.columns else [part.strip() for part in given.split(",")]:
-                if wanted.setdefault(source.need(name), kind) != kind:
-                    raise BadValue(f"{short(name)} cannot be both {wanted[name]} and {kind}; choose one")
-    return wanted
+                if stated.setdefault(source.require(name), kind) != kind:
+                    raise BadValue(f"{short(name)} cannot be both {stated[name]} and {kind}; choose one")
+    return stated
 
 
 def _usual(columns: Iterable[str], known: Sequence[str]) -> str | None:
     """The only column with one of the usual names; None where there is none, or several."""
-    found = [name for name in columns if name.lower() in known]
-    return found[0] if len(found) == 1 else None
+    matches = [name for name in columns if name.lower() in known]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _guess(profile: ColumnProfile) -> Role:
@@ -101,24 +102,24 @@ def _guess(profile: ColumnProfile) -> Role:
     if profile.is_constant:
         return Role(name, "ignored", "the same in every row")
     if profile.is_numeric:
-        if profile.counting and profile.rows == profile.finite >= MIN_ROWS:
-            return Role(name, "ignored", "counts the rows")
+        if profile.consecutive and profile.rows == profile.finite >= MIN_ROWS:
+            return Role(name, "ignored", "row numbers")
         return Role(name, "numeric", _span(profile))
-    if profile.many or (profile.present >= MIN_ROWS and distinct > 0.9 * profile.present):
-        return Role(name, "ignored", "nearly every row has its own value, as an identifier has")
+    if profile.truncated or (profile.present >= MIN_ROWS and distinct > 0.9 * profile.present):
+        return Role(name, "ignored", "an identifier: nearly every row has its own value")
     return Role(name, "categorical", f"{distinct} different values")
 
 
 def _refusal(profile: ColumnProfile) -> str:
     """Why a column cannot be used as it stands; empty if it can."""
     example = short(next(iter(profile.values), ""), 30)
-    if profile.broken:
-        return profile.broken
+    if profile.unusable:
+        return profile.unusable
     if profile.is_numeric or not profile.present:
         return ""
-    if profile.dates > 0.9:
+    if profile.date_share > 0.9:
         return f"dates, such as {example}"
-    if profile.wordy:
+    if profile.is_free_text:
         return f"free text, such as {example}"
     if profile.numbers > 0.5 * profile.present and len(profile.values) > MAX_MIXED_VALUES:
         word = next((value for value in profile.values if not _is_number(value)), "")
@@ -135,14 +136,14 @@ def _refuse(profiles: Sequence[ColumnProfile]) -> None:
 
 def _advice(refused: Sequence[tuple[ColumnProfile, str]]) -> str:
     """One line on all refused columns."""
-    found = "; ".join(f"{short(profile.name)} holds {why}" for profile, why in refused[:5])
+    problems = "; ".join(f"{short(profile.name)} holds {why}" for profile, why in refused[:5])
     more = f"; and {len(refused) - 5} more columns" if len(refused) > 5 else ""
     reasons = " ".join(why for _, why in refused)
     tips = [f"leave out what cannot be used (--ignore {short(refused[0][0].name, quoted=False)})"]
     tips += ["turn dates into numbers such as an age in days or a month"] if "dates" in reasons else []
     tips += ["turn text into numbers or a few categories"] if "free text" in reasons else []
     tips += ["read words as missing (--numeric) or numbers as names (--categorical)"] if "mixed" in reasons else []
-    return f"{found}{more}. What to do: {', or '.join(tips)}"
+    return f"{problems}{more}. What to do: {', or '.join(tips)}"
 
 
 def _summary(roles: Sequence[Role]) -> str:
@@ -150,7 +151,7 @@ def _summary(roles: Sequence[Role]) -> str:
 
 
 def _span(profile: ColumnProfile) -> str:
-    distinct = len(profile.values) if not profile.many else 0
+    distinct = len(profile.values) if not profile.truncated else 0
     values = f", {distinct} different values" if 0 < distinct <= MAX_COUNTED_VALUES else ""
     return f"{profile.lowest:.4g} to {profile.highest:.4g}{values}"
 

@@ -1,4 +1,4 @@
-"""A table on disk: CSV, TSV or Parquet, plain or gzipped, read in pieces that fit into memory."""
+"""A table on disk: CSV, TSV or Parquet, plain or gzipped, read in batches that fit into memory."""
 
 import io
 import re
@@ -16,9 +16,9 @@ from pyarrow import csv, parquet
 from invariance.core.errors import DataError, UnknownName
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t", ".txt": "\t,;|"}
-"""What may separate cells, by the end of a file's name; the first wins a tie."""
+"""Possible delimiters by the suffix of a file; the first wins a tie."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "#N/A", "?")
-"""Cells that say that there is no value."""
+"""Cells that stand for a missing value."""
 BLOCK_BYTES = 16 << 20
 """Bytes of text that are read at once; no row may be longer."""
 BATCH_ROWS = 65536
@@ -61,21 +61,21 @@ class TableSource:
             raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
         return cls(path, tuple(names), header, delimiter)
 
-    def need(self, column: str) -> str:
+    def require(self, column: str) -> str:
         """The column, or an error that lists the columns of the file."""
         if column in self.columns:
             return column
         close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
         hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
-        there = ", ".join(short(name, quoted=False) for name in self.columns[:20])
+        listed = ", ".join(short(name, quoted=False) for name in self.columns[:20])
         more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
         raise UnknownName(
-            f"no column {short(column)} in {self.path}; its columns are {there}{more}.{''.join(hint[:1])}"
+            f"no column {short(column)} in {self.path}; its columns are {listed}{more}.{''.join(hint[:1])}"
         )
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
         """The rows in their order, in batches: the named columns (all, if none are named) as arrays."""
-        wanted = self.columns if columns is None else tuple(map(self.need, columns))
+        wanted = self.columns if columns is None else tuple(map(self.require, columns))
         places = [self.columns.index(name) for name in wanted]
         with _reading(self.path):
             for batch in self._text_batches() if self.delimiter else self._parquet_batches():
@@ -114,15 +114,15 @@ class _Replayed(io.RawIOBase):
         return part + self.rest.read(size - len(part)) if len(part) < size else part
 
 
-def short(text: object, most: int = 40, *, quoted: bool = True) -> str:
-    """Text from a file as messages show it: one line, at most ``most`` characters."""
+def short(text: object, max_length: int = 40, *, quoted: bool = True) -> str:
+    """Text from a file as messages show it: one line, at most ``max_length`` characters."""
     words = str(text)
-    words = repr(words if len(words) <= most else f"{words[: most - 1]}…")
+    words = repr(words if len(words) <= max_length else f"{words[: max_length - 1]}…")
     return words if quoted else words[1:-1]
 
 
 def _kind(path: Path) -> str:
-    """What a file is, by its name."""
+    """The format of a file, by its suffix."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; give a file that ends in .csv, .tsv or .parquet")
     if not path.is_file():
@@ -130,7 +130,7 @@ def _kind(path: Path) -> str:
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     kind = {".pq": ".parquet", ".tab": ".tsv"}.get(plain.suffix.lower(), plain.suffix.lower())
     if kind == ".parquet" and plain != path:
-        raise DataError(f"{path} cannot be read in pieces; unpack it first: gunzip {path}")
+        raise DataError(f"{path} cannot be read in batches; unpack it first: gunzip {path}")
     if kind != ".parquet" and kind not in DELIMITERS:
         raise DataError(f"{path} does not end in .csv, .tsv, .parquet or their .gz; save the table as one of them")
     return kind

@@ -9,12 +9,12 @@ from pyarrow import parquet
 from invariance.core.errors import DataError
 from invariance.core.rows import Rows
 from invariance.tabular import source as sources
-from invariance.tabular.frame import imbalance, read, understand
+from invariance.tabular.labelled_rows import imbalance, infer_schema, read
 from invariance.tabular.source import TableSource
 
 
 def rows_of(path, label="sick", environment="hospital") -> Rows:
-    known = understand(TableSource.open(path), label, environment)
+    known = infer_schema(TableSource.open(path), label, environment)
     return read(known.source, known.encoder)
 
 
@@ -47,17 +47,17 @@ def test_every_kind_of_file_gives_the_same_numbers(table, patients, text, tmp_pa
 def test_rows_without_label_or_environment_are_left_out_and_counted(table, patients):
     rows = patients(30)
     rows[1][4] = rows[2][5] = "NA"
-    found = rows_of(table(rows))
-    assert len(found.y) == 28
-    assert "2 rows without 'sick' or 'hospital' were left out" in found.notes
+    labelled = rows_of(table(rows))
+    assert len(labelled.y) == 28
+    assert "2 rows without 'sick' or 'hospital' were left out" in labelled.notes
 
 
 def test_environments_have_one_code_each_sorted_by_name_whatever_piece_they_come_in(table, patients, monkeypatch):
     rows = patients(200)
     monkeypatch.setattr(sources, "BLOCK_BYTES", 1 << 10)
-    found = rows_of(table(rows))
-    assert found.names.tolist() == sorted({row[5] for row in rows[1:]})
-    assert found.counts == [sum(row[5] == name for row in rows[1:]) for name in found.names]
+    labelled = rows_of(table(rows))
+    assert labelled.names.tolist() == sorted({row[5] for row in rows[1:]})
+    assert labelled.counts == [sum(row[5] == name for row in rows[1:]) for name in labelled.names]
 
 
 def test_a_file_is_opened_once_to_look_and_once_for_every_pass(table, patients, monkeypatch):
@@ -66,31 +66,31 @@ def test_a_file_is_opened_once_to_look_and_once_for_every_pass(table, patients, 
     monkeypatch.setattr(sources, "_bytes", lambda path: opened.append(path) or stream(path))
     path = table(patients(50))
     source = TableSource.open(path)
-    known = understand(source, "sick", "hospital")
+    known = infer_schema(source, "sick", "hospital")
     read(source, known.encoder)
     assert len(opened) == 3
 
 
 def test_a_file_without_environments_is_one(table, patients):
     rows = [row[:5] for row in patients(30)]
-    found = rows_of(table(rows, "clinic.csv"), environment=None)
-    assert set(found.environments) == {"clinic"}
+    labelled = rows_of(table(rows, "clinic.csv"), environment=None)
+    assert set(labelled.environments) == {"clinic"}
 
 
 def test_thousands_of_environments_are_nothing_special(table):
     rows = [["x", "label", "site"], *([str(i % 17), str(i % 2), f"s{i // 3}"] for i in range(9000))]
-    found = rows_of(table(rows), "label", "site")
-    assert len(np.unique(found.environments)) == 3000
+    labelled = rows_of(table(rows), "label", "site")
+    assert len(np.unique(labelled.environments)) == 3000
 
 
 def test_another_table_needs_the_columns_of_the_first(table, patients):
     rows = patients(30)
-    encoder = understand(TableSource.open(table(rows)), "sick", "hospital").encoder
+    encoder = infer_schema(TableSource.open(table(rows)), "sick", "hospital").encoder
     other = table([row[1:] for row in rows], "other.csv")
     with pytest.raises(KeyError, match="no column 'age'"):
         read(TableSource.open(other), encoder)
     unlabelled = [[*row[:4], "", row[5]] for row in rows[1:]]
-    with pytest.raises(DataError, match="has no row with 'sick' and 'hospital'"):
+    with pytest.raises(DataError, match="has no row with a value in 'sick' and 'hospital'"):
         read(TableSource.open(table([rows[0], *unlabelled], "new.csv")), encoder)
 
 

@@ -1,4 +1,4 @@
-"""Predictions on their way to disk, some rows at a time; the file is there whole or not at all."""
+"""Predictions written to a table batch by batch; the file appears whole or not at all."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,52 +12,52 @@ from pyarrow import csv, parquet
 
 from invariance.core.errors import BadValue
 
-ENDINGS = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 
 
-class Sink:
-    """Where predictions go."""
+class PredictionWriter:
+    """Writes predictions to an open file, and counts its ``rows``."""
 
     def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str]) -> None:
         self.writer, self.schema, self.classes = writer, schema, pa.array(classes, pa.string())
         self.rows = 0
 
     def write(self, probabilities: NDArray[np.floating[Any]], names: Sequence[str] | None = None) -> None:
-        """The most probable class and the probabilities of all classes, [n, classes], of some rows; and their names."""
-        best = pa.array(probabilities.argmax(1))
+        """Write the predicted class and the ``probabilities`` [n, classes] of some rows, and their names."""
+        predicted = pa.array(probabilities.argmax(1))
         first = [] if names is None else [pa.array(names, pa.string())]
-        columns = [*first, self.classes.take(best), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
+        columns = [*first, self.classes.take(predicted), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
         self.writer.write_batch(pa.record_batch(columns, schema=self.schema))
-        self.rows += len(best)
+        self.rows += len(predicted)
 
 
 @contextmanager
-def sink(path: Path, classes: Sequence[str], name: str | None = None) -> Iterator[Sink]:
+def prediction_writer(path: Path, classes: Sequence[str], name: str | None = None) -> Iterator[PredictionWriter]:
     """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written.
 
-    Before them a column called ``name``, where rows have names.
+    A column called ``name`` precedes them where rows have names.
     """
-    claim(path)
+    check_writable(path)
     fields = [pa.field(column, pa.string()) for column in (name, "prediction") if column]
     fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
     schema = pa.schema(fields)
     part = path.with_name(f"{path.name}.part")
     try:
         with ExitStack() as stack:
-            yield Sink(_writer(stack, part, path, schema), schema, classes)
+            yield PredictionWriter(_writer(stack, part, path, schema), schema, classes)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def claim(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Refuse a file that could not be written, before anything is computed."""
     if not path.parent.is_dir():
         raise BadValue(f"cannot write {path}: there is no folder {path.parent}")
     if path.is_dir():
         raise BadValue(f"cannot write {path}: it is a folder; give a file, e.g. -o {path / 'predictions.csv'}")
-    if not path.name.lower().endswith(ENDINGS):
-        raise BadValue(f"cannot write {path}: its name must end in {', '.join(ENDINGS)}")
+    if not path.name.lower().endswith(SUFFIXES):
+        raise BadValue(f"cannot write {path}: its name must end in {', '.join(SUFFIXES)}")
 
 
 def _writer(stack: ExitStack, part: Path, path: Path, schema: pa.Schema) -> Any:
@@ -65,5 +65,5 @@ def _writer(stack: ExitStack, part: Path, path: Path, schema: pa.Schema) -> Any:
     if name.endswith(".parquet"):
         return stack.enter_context(parquet.ParquetWriter(part, schema))
     stream = stack.enter_context(pa.output_stream(str(part), compression="gzip" if name.endswith(".gz") else None))
-    how = csv.WriteOptions(delimiter="\t" if ".tsv" in name else ",")
-    return stack.enter_context(csv.CSVWriter(stream, schema, write_options=how))
+    options = csv.WriteOptions(delimiter="\t" if ".tsv" in name else ",")
+    return stack.enter_context(csv.CSVWriter(stream, schema, write_options=options))

@@ -8,13 +8,13 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 from pyarrow import parquet
 
 from invariance.core.errors import BadValue
-from invariance.tabular.sink import sink
+from invariance.tabular.prediction_writer import prediction_writer
 
 P = np.array([[0.25, 0.75], [0.875, 0.125]], np.float32)
 
 
 def written(path):
-    with sink(path, ["no", "yes"]) as out:
+    with prediction_writer(path, ["no", "yes"]) as out:
         out.write(P[:1])
         out.write(P[1:])
         assert not path.exists()
@@ -44,7 +44,7 @@ def test_parquet_holds_the_same(tmp_path):
 
 def test_what_was_not_finished_is_not_there(tmp_path):
     def fails():
-        with sink(tmp_path / "p.csv", ["no", "yes"]) as out:
+        with prediction_writer(tmp_path / "p.csv", ["no", "yes"]) as out:
             out.write(P)
             raise RuntimeError
 
@@ -57,5 +57,5 @@ def test_what_was_not_finished_is_not_there(tmp_path):
 
 @pytest.mark.parametrize("name", ["p.xlsx", "none/p.csv", "."])
 def test_a_file_that_cannot_be_written_is_refused_first(tmp_path, name):
-    with pytest.raises(BadValue, match="cannot write"), sink(tmp_path / name, ["a", "b"]):
+    with pytest.raises(BadValue, match="cannot write"), prediction_writer(tmp_path / name, ["a", "b"]):
         pass

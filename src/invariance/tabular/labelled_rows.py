@@ -1,4 +1,4 @@
-"""A table in memory as labelled rows: numbers, labels, environments."""
+"""A table as labelled rows: its columns' roles are decided, its rows encoded, its environments coded."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from invariance.core.rows import Rows
 from invariance.tabular.cells import names
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.profile import ColumnProfile, column_profiles
-from invariance.tabular.roles import Kind, Role, assign, naming
+from invariance.tabular.roles import Kind, Role, assign_roles, label_and_environment
 from invariance.tabular.source import TableSource, short
 
 MAX_CLASSES, MAX_INTEGER_CLASSES = 100, 20
-"""Different values of a label; whole numbers may be more where the user declares them categorical."""
+"""Different values of a label; whole numbers may have more where the user declares them categorical."""
 RARE_CLASS_SHARE = 0.1
 """With two classes, a class with a smaller share of the rows gets a note."""
 
@@ -27,34 +27,35 @@ Names = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
-class Understood:
-    """A training table, the roles of its columns, and the encoder that follows from them."""
+class Schema:
+    """A training table, the roles of its columns, and the encoder that was learned from them."""
 
     source: TableSource
     roles: tuple[Role, ...]
     encoder: Encoder
 
 
-def understand(
+def infer_schema(
     source: TableSource,
     label: str | None = None,
     environment: str | None = None,
-    wishes: Mapping[str, Kind] | None = None,
-) -> Understood:
-    """Read a training table once and decide the role of each column."""
+    stated: Mapping[str, Kind] | None = None,
+) -> Schema:
+    """Read a training table once and decide the role of each column, unless the user has ``stated`` it."""
     path = source.path
-    label, environment = naming(source, label, environment, wishes or ())
-    found = column_profiles(source, complete=(label, environment or ""))
-    if not found[0].rows:
+    label, environment = label_and_environment(source, label, environment, stated or ())
+    profiles = column_profiles(source, complete=(label, environment or ""))
+    if not profiles[0].rows:
         raise DataError(f"{path} has a header and no rows")
-    if any(profile.name in (label, environment) and profile.broken for profile in found):
-        raise DataError(f"label and environment must be numbers or names; {path} has something else there")
-    roles = assign(found, label, environment, wishes)
-    _check_classes(path, next(p for p in found if p.name == label), named=(wishes or {}).get(label) == "categorical")
-    return Understood(source, roles, Encoder.fit(found, roles))
+    if any(profile.name in (label, environment) and profile.unusable for profile in profiles):
+        raise DataError(f"label and environment must be numbers or names; {path} holds something else")
+    roles = assign_roles(profiles, label, environment, stated)
+    target = next(profile for profile in profiles if profile.name == label)
+    _check_classes(path, target, categorical=(stated or {}).get(label) == "categorical")
+    return Schema(source, roles, Encoder.fit(profiles, roles))
 
 
-class Pieces:
+class LabelledBatches:
     """The labelled rows of a table in batches, and notes on what was left out.
 
     Rows without a label or an environment are left out. Without a column of environments, the file is one environment.
@@ -62,9 +63,9 @@ class Pieces:
 
     def __init__(self, source: TableSource, encoder: Encoder, environment: str | None = None) -> None:
         self.source, self.encoder = source, encoder
-        self.label = source.need(encoder.label)
+        self.label = source.require(encoder.label)
         known = encoder.environment if encoder.environment in source.columns else None
-        self.environment = source.need(environment) if environment else known
+        self.environment = source.require(environment) if environment else known
         self.left_out = 0
         self.unusable: Counter[str] = Counter()
 
@@ -75,10 +76,10 @@ class Pieces:
             cells = {name: names(batch[name]) for name in named}
             keep = np.logical_and.reduce([cells[name].is_valid().to_numpy(zero_copy_only=False) for name in named])
             self.left_out += int((~keep).sum())
-            kept = {name: _coded(texts.filter(pa.array(keep))) for name, texts in cells.items()}
-            classes, y = kept[self.label]
-            alone = np.array([self.source.path.stem], dtype=object), np.zeros(len(y), np.int64)
-            environments, codes = kept[self.environment] if self.environment else alone
+            coded = {name: _coded(texts.filter(pa.array(keep))) for name, texts in cells.items()}
+            classes, y = coded[self.label]
+            single = np.array([self.source.path.stem], dtype=object), np.zeros(len(y), np.int64)
+            environments, codes = coded[self.environment] if self.environment else single
             yield Rows(self.encoder.encode(batch, self.unusable)[keep], classes[y], codes, environments)
 
     @property
@@ -91,13 +92,13 @@ class Pieces:
 
 def read(source: TableSource, encoder: Encoder, environment: str | None = None) -> Rows:
     """All labelled rows, environments sorted by name."""
-    pieces = Pieces(source, encoder, environment)
-    parts = list(pieces)
+    batches = LabelledBatches(source, encoder, environment)
+    parts = list(batches)
     if not any(map(len, parts)):
-        missing = " and ".join(map(short, filter(None, (pieces.label, pieces.environment))))
-        raise DataError(f"{source.path} has no row with {missing}")
+        missing = " and ".join(map(short, filter(None, (batches.label, batches.environment))))
+        raise DataError(f"{source.path} has no row with a value in {missing}")
     rows = _joined([part for part in parts if len(part)])
-    return replace(rows, notes=(*pieces.notes, *imbalance(rows.y)))
+    return replace(rows, notes=(*batches.notes, *imbalance(rows.y)))
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -111,25 +112,25 @@ def _joined(parts: Sequence[Rows]) -> Rows:
 
 
 def _coded(texts: pa.Array) -> tuple[Names, NDArray[np.int64]]:
-    """The different names, and the integer code of each cell, [n]."""
+    """The different names in a batch, in the order in which they occur, and the integer code of each cell, [n]."""
     encoded = texts.dictionary_encode()
     return np.array(encoded.dictionary.to_pylist(), dtype=object), encoded.indices.to_numpy().astype(np.int64)
 
 
 def imbalance(y: NDArray[Any]) -> tuple[str, ...]:
     """A note where a class is rare."""
-    found, counts = np.unique(y, return_counts=True)
-    least = int(counts.argmin())
-    if len(found) < 2 or counts[least] >= RARE_CLASS_SHARE * len(y) * 2 / len(found):
+    classes, counts = np.unique(y, return_counts=True)
+    rarest = int(counts.argmin())
+    if len(classes) < 2 or counts[rarest] >= RARE_CLASS_SHARE * len(y) * 2 / len(classes):
         return ()
-    share, most = 100 * counts[least] / len(y), 100 * counts.max() / len(y)
+    share, majority = 100 * counts[rarest] / len(y), 100 * counts.max() / len(y)
     return (
-        f"the class {short(found[least])} makes up {share:.2g} % of the rows: always predicting "
-        f"{short(found[counts.argmax()])} has an accuracy of {most:.1f} %, so compare accuracies with that",
+        f"the class {short(classes[rarest])} makes up {share:.2g} % of the rows: always predicting "
+        f"{short(classes[counts.argmax()])} has an accuracy of {majority:.1f} %, so compare accuracies with that",
     )
 
 
-def _check_classes(path: Path, label: ColumnProfile, *, named: bool) -> None:
+def _check_classes(path: Path, label: ColumnProfile, *, categorical: bool) -> None:
     """Refuse a label that has no classes: few names or few whole numbers, or whatever the user declares categorical."""
     values, what = label.values, f"the label {short(label.name)} of {path}"
     if not values:
@@ -137,7 +138,7 @@ def _check_classes(path: Path, label: ColumnProfile, *, named: bool) -> None:
     if len(values) == 1:
         only = short(next(iter(values)))
         raise DataError(f"{what} is {only} in every row; at least two classes are needed")
-    if label.is_numeric and not named and (len(values) > MAX_INTEGER_CLASSES or any(map(_is_fraction, values))):
+    if label.is_numeric and not categorical and (len(values) > MAX_INTEGER_CLASSES or any(map(_is_fraction, values))):
         raise DataError(
             f"{what} holds numbers with {len(values):,} different values; expected classes: names, or at most "
             f"{MAX_INTEGER_CLASSES} whole numbers. Group them, add --categorical {short(label.name, quoted=False)} if "

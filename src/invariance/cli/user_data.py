@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 Broken = Annotated[
     Literal["refuse", "skip"] | None,
-    typer.Option("--broken", help="Files that hold no readable image: an error, or left out and named."),
+    typer.Option(
+        "--broken", help="Images: what to do with unreadable files: stop with an error, or skip and name them."
+    ),
 ]
 
 
-def needed() -> None:
+def require_pyarrow() -> None:
     """Make sure that pyarrow, which reads and writes tables, is installed."""
     from invariance.core.errors import BadValue
 
@@ -24,8 +26,8 @@ def needed() -> None:
         raise BadValue("tables need pyarrow: pip install 'invariance[tables]'") from None
 
 
-def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
-    """The model in a folder; ``broken`` says what to do with files that hold no image, if not as in training."""
+def load_fitted(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
+    """The model in a folder; ``broken`` says what to do with unreadable images, if not the same as in training."""
     from dataclasses import replace
 
     from invariance.core import model_folder
@@ -35,26 +37,27 @@ def opened(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
 
     if model_folder.read(folder).kind == "run":
         raise BadValue(
-            f"{folder} holds a model of a benchmark, which reads no files: score it with invariance evaluate {folder}, "
+            f"{folder} holds a model of a benchmark, which reads no files: use invariance evaluate {folder}, "
             "or open it in Python with invariance.load"
         )
     try:
         fitted = Fitted.load(folder)
     except ModuleNotFoundError:
-        needed()
+        require_pyarrow()
         raise
     if broken is None:
         return fitted
     if not isinstance(fitted.reader, ImageFolderReader):
-        refuse(f"the model in {folder} was fitted to a table", broken=broken)
+        refuse_options(f"the model in {folder} was fitted to a table", broken=broken)
         return fitted
     return replace(fitted, reader=replace(fitted.reader, broken=broken))
 
 
-def refuse(reason: str, **options: Any) -> None:
+def refuse_options(reason: str, **options: Any) -> None:
     """Raise an error where options are given that do not apply."""
     from invariance.core.errors import BadValue
 
-    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
-    if given:
-        raise BadValue(f"{reason}, where {' and '.join(given)} does not apply; leave it out")
+    names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if names:
+        verb, it = ("does", "it") if len(names) == 1 else ("do", "them")
+        raise BadValue(f"{reason}, to which {' and '.join(names)} {verb} not apply; leave {it} out")
