@@ -22,7 +22,7 @@ FOLDERS = {
     "pacs": ["PACS"],
     "vlcs": ["VLCS"],
 }
-IMAGES = [name for name, cls in DATA.classes.items() if "smoke" in cls.scales]
+IMAGES = [name for name, cls in DATA.classes.items() if "tiny" in cls.smaller]
 SHORT = {"recipe": {"epochs": 1}, "evaluation": {"checkpoints": 1, "train_rows": 40}}
 every_set = pytest.mark.parametrize("data", IMAGES)
 
@@ -35,7 +35,7 @@ def complaint(data: str) -> str:
 
 
 def spec(data: str, method: str) -> Spec:
-    return Spec.of(data, method, "small-batch", 0, {**DATA[data].scales["smoke"], **SHORT})
+    return Spec.of(data, method, "small-batch", 0, {**DATA[data].smaller["tiny"], **SHORT})
 
 
 def test_there_are_five_of_them():
@@ -68,7 +68,7 @@ def test_a_study_makes_a_data_set_small_enough_or_waits_for_it(data, tmp_path, m
     if not complaint(data):
         found = arm("smoke", "ERM", title, "small batch", "small-batch")
         assert found.spec is not None
-        assert found.spec.data == DATA.create(data, DATA[data].scales["smoke"]["data"])
+        assert found.spec.data == DATA.create(data, DATA[data].smaller["tiny"]["data"])
         assert arm("full", "ERM", title, "small batch", "small-batch").spec.data == DATA.create(data)
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
     if not DATA[data].files:  # which are fetched
@@ -96,7 +96,7 @@ def test_a_picture_shows_every_environment(data, tmp_path, monkeypatch, invarian
     if complaint(data):
         pytest.skip(complaint(data))
     monkeypatch.chdir(tmp_path)
-    fields = [f"--set=data.{name}={json.dumps(value)}" for name, value in DATA[data].scales["smoke"]["data"].items()]
+    fields = [f"--set=data.{name}={json.dumps(value)}" for name, value in DATA[data].smaller["tiny"]["data"].items()]
     code, out, _ = invariance("data", "show", data, "--json", *fields)
     assert code == 0
     shown = json.loads(out)
