@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint docs bench clean
+.PHONY: demo test test-all lint stub docs bench clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
@@ -18,6 +18,9 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+stub: .venv/dev
+	$(BIN)/python tools/stub.py
 
 docs: .venv/docs
 	$(BIN)/python docs/generate.py

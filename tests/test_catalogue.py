@@ -1,3 +1,4 @@
+import importlib
 import inspect
 import json
 import os
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 import invariance
 from invariance.core.catalogue import Catalogue, defaults
@@ -20,9 +22,11 @@ from invariance.methods import METHODS
 from invariance.methods.irmv1 import IRMv1
 from invariance.models import MODELS
 from invariance.models.linear import Linear
+from invariance.report.formats import FORMATS
 from invariance.studies import STUDIES
 
 CATALOGUES = {"methods": METHODS, "data": DATA, "models": MODELS}
+FOLDERS = {**CATALOGUES, "studies": STUDIES, "report/formats": FORMATS}
 EVERY = [(catalogue, name) for catalogue in CATALOGUES.values() for name in catalogue.classes]
 each = pytest.mark.parametrize(("catalogue", "name"), EVERY, ids=[name for _, name in EVERY])
 
@@ -35,11 +39,11 @@ def one_line(caught: pytest.ExceptionInfo[InvarianceError]) -> str:
 # The folder is the registry
 
 
-@pytest.mark.parametrize("folder", CATALOGUES)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_every_file_with_a_class_that_can_be_made_is_listed_under_its_name(folder):
-    catalogue, found = CATALOGUES[folder], {}
+    catalogue, found = FOLDERS[folder], {}
     for path in sorted((Path(invariance.__file__).parent / folder).glob("*.py")):
-        module = inspect.importlib.import_module(f"invariance.{folder}.{path.stem}")
+        module = import_module(f"invariance.{folder.replace('/', '.')}.{path.stem}")
         for value in vars(module).values():
             own = inspect.isclass(value) and value.__module__ == module.__name__
             if own and issubclass(value, catalogue.base) and not inspect.isabstract(value):
@@ -48,6 +52,18 @@ def test_every_file_with_a_class_that_can_be_made_is_listed_under_its_name(folde
     assert found
     assert catalogue.classes == {stem.replace("_", "-"): cls for stem, cls in found.items()}
     assert list(catalogue.classes) == sorted(catalogue.classes)
+
+
+def test_two_classes_in_one_file_are_refused_by_name(tmp_path, monkeypatch):
+    (folder := tmp_path / "crowded").mkdir()
+    (folder / "alone.py").write_text("class Alone(dict): ...\nagain = Alone\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Catalogue("thing", "crowded", dict).classes.keys() == {"alone"}
+    (folder / "pair.py").write_text("from crowded.alone import Alone\nclass Left(Alone): ...\nclass Right(dict): ...\n")
+    importlib.invalidate_caches()
+    with pytest.raises(InvarianceError) as caught:
+        Catalogue("thing", "crowded", dict)["alone"]
+    assert one_line(caught) == f"{folder / 'pair.py'} holds Left and Right; a thing is a file of its own"
 
 
 @each
@@ -79,8 +95,8 @@ def test_names_are_read_in_any_case_and_with_either_dash(name):
         (METHODS, "block_irm", "no method is called 'block_irm'. Did you mean 'bloc-irm'?"),
         (DATA, "coloured-mnist", "no data set is called 'coloured-mnist'. Did you mean 'colored-mnist'?"),
         (MODELS, "MPL", "no model is called 'MPL'. Did you mean 'mlp'?"),
-        (MODELS, "zzzz", "no model is called 'zzzz'. Known: linear, mlp, resnet."),
-        (MODELS, "", "no model is called ''. Known: linear, mlp, resnet."),
+        (MODELS, "zzzz", f"no model is called 'zzzz'. Known: {', '.join(MODELS.classes)}."),
+        (MODELS, "", f"no model is called ''. Known: {', '.join(MODELS.classes)}."),
     ],
 )
 def test_an_unknown_name_says_what_was_probably_meant(catalogue, name, message):
@@ -146,18 +162,18 @@ OTHERS = {
 
 
 def other_value(field: str, hint: object, default: object) -> object:
-    """A value of the field's type that is not its default."""
-    if field in OTHERS:
-        return OTHERS[field]
-    if choices := [choice for choice in get_args(hint) if isinstance(choice, str) and choice != default]:
-        return choices[0]
-    if isinstance(default, bool):
-        return not default
-    if isinstance(default, tuple):
-        return (0.25, 0.5, 0.75)
-    if isinstance(default, int):
-        return default - 1 if default > 1 else default + 1
-    return 0.5
+    """A value of the field's type that is not its default; the default itself where none is easily found."""
+    choices = [choice for choice in get_args(hint) if isinstance(choice, str)]
+    numbers = (default - 1, default + 1) if isinstance(default, int) else ()
+    simple = (OTHERS.get(field), *choices, not default, *numbers, 0.5, 0.25, (0.25, 0.5, 0.75), "another", ("a", "b"))
+    for value in simple:
+        try:
+            checked = TypeAdapter(hint).validate_python(value, strict=True)
+        except ValidationError:
+            continue
+        if checked not in (default, None):
+            return checked
+    return default
 
 
 @each
@@ -171,7 +187,7 @@ def test_what_is_dumped_is_plain_and_loads_to_an_equal_value(catalogue, name):
 @each
 def test_changed_fields_survive_too(catalogue, name):
     cls = catalogue[name]
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     changed = {field: other_value(field, hints[field], default) for field, default in defaults(cls).items()}
     value = catalogue.create(name, changed)
     assert catalogue.load(json.loads(json.dumps(catalogue.dump(value)))) == value

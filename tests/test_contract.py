@@ -13,6 +13,7 @@ from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 from invariance.methods import METHODS
 from invariance.models.mlp import MLP
+from invariance.recipes.presets import PRESETS
 from invariance.recipes.recipe import Recipe
 from invariance.training.train import train
 
@@ -100,6 +101,27 @@ def test_every_recipe_makes_another_run(method):
         used = [value for name, value in state.items() if name.startswith(part)]
         prints.add(b"".join(value.numpy().tobytes() for value in used))
     assert len(prints) == len(RECIPES)
+
+
+# Recipes by name
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@every_method
+def test_every_preset_trains_every_method(method, preset):
+    small = {"data": {"samples": 40}, "recipe": {"epochs": 2}, "evaluation": {"checkpoints": 1}}
+    run = execute(Spec.of("two-bit", method, preset, changes=small)).run
+    assert run.status in ("finished", "collapsed"), run.reason
+    assert run.history[-1].step >= 2
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_erm_trains_without_debiasing_and_the_same_under_any_name_of_a_preset(monkeypatch, preset):
+    monkeypatch.setitem(PRESETS, "another-name", PRESETS[preset])
+    small = {"data": {"samples": 40}, "recipe": {"epochs": 2}, "evaluation": {"checkpoints": 1}}
+    first, second = (execute(Spec.of("two-bit", "erm", name, changes=small)).run for name in (preset, "another-name"))
+    assert first.spec.recipe.debias == 0
+    assert first.weights == second.weights
 
 
 # The invariant optimum

@@ -1,4 +1,4 @@
-"""The guides' examples are true."""
+"""The guides' examples are true, and every addition that they show is one file."""
 
 import json
 import os
@@ -6,36 +6,132 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
+ADDITIONS = {
+    "A method": "src/invariance/methods/risk_range.py",
+    "A data set": "src/invariance/data/two_sensors.py",
+    "A recipe": "src/invariance/recipes/presets.py",
+    "A study": "src/invariance/studies/penalty_weight.py",
+    "A scale of a study": "src/invariance/studies/support/base.py",
+    "A report format": "src/invariance/report/formats/json.py",
+}
+"""By the guide's headings, with the one file that each writes or changes."""
+PICKED_UP = {
+    "tests/test_contract.py": "64-decay and risk-range or late-erm or late-env-poe",
+    "tests/data/test_contract.py": "two-sensors",
+    "tests/studies/test_contract.py": "penalty-weight",
+    "tests/report/test_formats.py": "json",
+    "tests/test_exports.py": "current or RiskRange or TwoSensors",
+}
+"""Contract tests that find the additions themselves: a part of them, since all run with every addition."""
 
 
-def test_one_file_in_the_folder_makes_a_method_that_every_command_knows(tmp_path: Path) -> None:
-    code = re.search(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
-    assert code
-    shutil.copytree(ROOT / "src" / "invariance", tmp_path / "invariance")
-    (tmp_path / "invariance" / "methods" / "risk_range.py").write_text(code[1])
+def examples() -> dict[str, str]:
+    """The sections of the guide that add something, by heading."""
+    _, *sections = re.split(r"^### ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(section.split("\n", 1) for section in sections)
 
-    def invariance(*arguments: str) -> list[dict[str, object]]:
-        done = subprocess.run(
-            [sys.executable, "-m", "invariance", *arguments, "--json"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return json.loads(done.stdout)
 
-    listed = {entry["name"]: entry for entry in invariance("list", "methods")}
+def perform(section: str, root: Path) -> None:
+    """Do what a section of the guide says: write its code as a file, or as an entry at the top of a dictionary."""
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    if written := re.match(r"\s*Write `(\S+)`:", section):
+        assert not (root / written[1]).exists()
+        (root / written[1]).write_text(code, encoding="utf-8")
+        return
+    name, file = re.match(r"\s*Add to `(\w+)` in `(\S+)`", section).groups()
+    text = (root / file).read_text(encoding="utf-8")
+    opened = re.search(rf"^{name}: .* = \{{\n", text, re.MULTILINE).end()
+    (root / file).write_text(text[:opened] + code + text[opened:], encoding="utf-8")
+
+
+def contents(root: Path) -> dict[str, str]:
+    return {str(p.relative_to(root)): sha256(p.read_bytes()).hexdigest() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    """The package, its tests and its tools."""
+    root = tmp_path_factory.mktemp("copy")
+    for folder in ("src", "tests", "tools"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def changed(copy) -> dict[str, set[str]]:
+    """Files that differ after each addition, all made in the same copy."""
+    found = {}
+    for heading, section in examples().items():
+        before = contents(copy)
+        perform(section, copy)
+        found[heading] = {name for name, content in contents(copy).items() if before.get(name) != content}
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(copy, changed, tmp_path_factory) -> Callable[..., str]:
+    """Run Python with the copy that has all additions, in a folder of its own; gives what was printed."""
+    work = tmp_path_factory.mktemp("work")
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+
+    def python(*arguments: str, folder: Path = work) -> str:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return python
+
+
+def test_every_addition_is_one_file(changed):
+    assert changed == {heading: {file} for heading, file in ADDITIONS.items()}
+
+
+def test_an_added_method_finds_the_invariant_optimum_and_is_listed(run):
+    listed = {entry["name"]: entry for entry in json.loads(run("-m", "invariance", "list", "methods", "--json"))}
     assert listed["risk-range"]["formula"] == "min_{w,θ} mean_e R^e + γ (max_e R^e − min_e R^e)²"
-    (row,) = invariance(
-        *("compare", "--data", "two-bit", "--methods", "risk-range", "--seeds", "1"),
-        *("--set", "objective.gamma=1e4", "--recipe", "short+sam"),
-    )
+    options = ("--data", "two-bit", "--seeds", "1", "--workers", "1", "--recipe", "short+sam")
+    options += ("--set", "objective.gamma=1e4", "--set", "data.samples=10000", "--set", "evaluation.checkpoints=1")
+    (row,) = json.loads(run("-m", "invariance", "compare", "--methods", "risk-range", *options, "--json"))
     assert row["method"] == "risk-range"
     assert row["gap"] < 2  # two-bit's invariant optimum
+
+
+def test_an_added_data_set_is_trained_on_by_an_added_recipe(run):
+    options = ("--data", "two-sensors", "--recipe", "late", "--seeds", "1", "--workers", "1", "--json")
+    rows = json.loads(run("-m", "invariance", "compare", "--methods", "erm,env-poe", *options))
+    assert {(row["data"], row["recipe"], row["method"]) for row in rows} == {
+        ("two-sensors", "late", "erm"),
+        ("two-sensors", "late", "env-poe"),
+    }
+    assert all(row["average"] is not None for row in rows)
+
+
+def test_an_added_study_is_run_at_an_added_scale_and_reported_in_an_added_format(run, tmp_path):
+    store = ("--store", str(tmp_path / "runs.db"))
+    run("-m", "invariance", "reproduce", "penalty-weight", "--scale", "glance", "--workers", "1", *store)
+    said = run("-m", "invariance", "report", "penalty-weight", "--format", "json", "-o", str(tmp_path / "out"), *store)
+    figure = json.loads((tmp_path / "out" / "penalty-weight.json").read_text(encoding="utf-8"))
+    assert figure["provenance"].startswith("scale glance")
+    assert [len(panel["curves"]) for panel in figure["panels"]] == [2, 2]
+    assert said == f"{len(list((tmp_path / 'out').iterdir()))} files: {tmp_path / 'out'}\n"
+
+
+def test_contract_tests_and_the_generated_stub_pick_additions_up(run, copy):
+    run("tools/stub.py", folder=copy)
+    names = run("-c", "from invariance import RiskRange, TwoSensors; print(RiskRange.title, TwoSensors.title)")
+    assert names == "RiskRange Two-Sensors\n"
+    wanted = " or ".join(f"({name.rpartition('/')[2]} and ({k}))" for name, k in PICKED_UP.items())
+    done = run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", wanted, *PICKED_UP, folder=copy)
+    assert all(f"{file}::" in done for file in PICKED_UP)
 
 
 def test_the_python_example_of_the_readme_runs_and_ends_invariant(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@
 >>> for snapshot in train(model, IRMv1(gamma=1), benchmark.train, recipe("default"), family=benchmark.family):
 ...     scores = evaluate(snapshot.model, benchmark)
 
-The public names stand in ``__init__.pyi`` and are imported when first used: ``import invariance`` costs nothing.
+The public names stand in ``__init__.pyi``, which ``make stub`` writes, and are imported when first used: ``import
+invariance`` costs nothing.
 """
 
 import lazy_loader

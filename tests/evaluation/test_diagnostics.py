@@ -177,11 +177,10 @@ def test_the_penalty_is_the_methods_own_without_its_weight(measured, name, famil
     assert found.penalty == pytest.approx(slow(model, family, parts_of(environments)), rel=1e-10, abs=1e-14)
 
 
-def test_every_method_with_a_penalty_is_checked_and_the_others_have_none(measured):
-    checked = {type(objective) for objective, _ in PENALTIES.values()}
-    for cls in METHODS.classes.values():
-        found, _, _ = measured(cls(), Bernoulli(), False)
-        assert (found.penalty is not None) == (cls in checked)
+@pytest.mark.parametrize("method", METHODS.classes)
+def test_a_penalty_is_recorded_where_the_method_measures_one(measured, method):
+    found, _, _ = measured(METHODS.create(method), Bernoulli(), False)
+    assert (found.penalty is not None) == (METHODS[method].measure is not Method.measure)
 
 
 def test_vital_signs_are_taken_in_evaluation_mode_and_leave_the_model_as_it_was(environments, smooth):

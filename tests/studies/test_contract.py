@@ -13,7 +13,6 @@ from invariance.studies.support.printed import everything
 
 PAPER = {"table-3", "table-4", "table-5", *(f"table-a{i}" for i in range(1, 6))}
 PAPER |= {"figure-1", "figure-2", "figure-4", *(f"figure-a{i}" for i in range(1, 6))}
-OURS = {"audit", "collapse", "controls", "parts", "rules"}
 
 every_study = pytest.mark.parametrize("study", [cls() for cls in STUDIES.classes.values()], ids=list(STUDIES.classes))
 every_scale = pytest.mark.parametrize("scale", SCALES)
@@ -61,7 +60,7 @@ def shown(artefacts):
 
 
 def test_every_table_and_figure_of_the_paper_is_a_study():
-    assert STUDIES.classes.keys() == PAPER | OURS
+    assert STUDIES.classes.keys() >= PAPER
 
 
 def test_every_printed_number_belongs_to_a_study():

@@ -5,10 +5,12 @@ import torch
 from torch import Tensor, nn
 
 from invariance.core.batch import Batch
+from invariance.core.catalogue import defaults
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, Diverged
 from invariance.core.families import Bernoulli, Gaussian
 from invariance.core.seeding import generator
+from invariance.methods import METHODS
 from invariance.methods.base import Method
 from invariance.methods.birm import BIRM
 from invariance.methods.bloc_irm import BLOCIRM
@@ -16,7 +18,6 @@ from invariance.methods.erm import ERM
 from invariance.methods.fishr import Fishr
 from invariance.methods.grayscale import GrayScale
 from invariance.methods.irm_game import IRMGame
-from invariance.methods.irmv0 import IRMv0
 from invariance.methods.irmv1 import IRMv1
 from invariance.methods.rex import REx
 from invariance.methods.sparse_irm import SparseIRM
@@ -29,18 +30,13 @@ from invariance.training.sampler import BatchSampler
 from invariance.training.train import Snapshot, train
 
 OBJECTIVES = {
-    "erm": ERM(),
-    "grayscale": GrayScale(),
-    "irmv1": IRMv1(gamma=10),
+    name: METHODS.create(name, {"gamma": 10} if "gamma" in defaults(cls) else {})
+    for name, cls in METHODS.classes.items()
+} | {
     "irmv1-split": IRMv1(gamma=10, estimator="split"),
-    "irmv0": IRMv0(gamma=10),
-    "rex": REx(gamma=10),
-    "fishr": Fishr(gamma=10),
     "fishr-ema": Fishr(gamma=10, ema=0.9),
     "birm": BIRM(gamma=10, draws=2, tau=0.3),
     "sparse-irm": SparseIRM(gamma=10, keep=0.5),
-    "irm-game": IRMGame(),
-    "bloc-irm": BLOCIRM(gamma=10),
     "bloc-irm-adam": BLOCIRM(gamma=10, inner_optimiser="adam", inner_steps=2),
 }
 INVARIANT = {name: o for name, o in OBJECTIVES.items() if o.needs_environments > 1}

@@ -7,7 +7,7 @@ import typer
 
 from invariance.cli.options import Json, out, print_json
 
-app = typer.Typer(no_args_is_help=True, help="What there is: methods, recipes, data, models.")
+app = typer.Typer(no_args_is_help=True, help="What there is: methods, recipes, data, models, formats of a report.")
 
 
 @app.command()
@@ -78,6 +78,14 @@ def models(as_json: Json = False) -> None:
         ],
         as_json,
     )
+
+
+@app.command()
+def formats(as_json: Json = False) -> None:
+    """Every format that a report can be written in."""
+    from invariance.cli.report import formats
+
+    _show([{"name": name, "about": cls.about, "fields": {}} for name, cls in formats().classes.items()], as_json)
 
 
 def _show(entries: list[dict[str, Any]], as_json: bool) -> None:

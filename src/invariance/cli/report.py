@@ -1,14 +1,16 @@
 """``invariance report``: one page of everything, or a file for each table and figure."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from invariance.cli.follow import STORE, StorePath
 from invariance.cli.options import out
 
-FORMATS = ("html", "markdown", "latex", "csv", "png", "svg")
+if TYPE_CHECKING:
+    from invariance.core.catalogue import Catalogue
+    from invariance.report.formats.base import Format
 
 
 def report(
@@ -20,10 +22,10 @@ def report(
         Path | None, typer.Option("-o", "--output", help="Where to (default: report.html, or the folder report).")
     ] = None,
     how: Annotated[
-        str, typer.Option("--format", help="html for one page; markdown, latex, csv, png or svg for a file each.")
+        str, typer.Option("--format", help="html for one page, or e.g. csv for a file each (see: list formats).")
     ] = "html",
     scale: Annotated[
-        str | None, typer.Option("--scale", help="smoke, quick, ours or full (default: the largest with runs).")
+        str | None, typer.Option("--scale", help="How much was run, e.g. full (default: the largest with runs).")
     ] = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
@@ -32,39 +34,26 @@ def report(
     note: Annotated[str, typer.Option("--note", help="What readers should know.")] = "",
 ) -> None:
     """Show what the runs in the store say. Trains nothing; the page opens from disk, without a network."""
-    from invariance.core.errors import BadValue, UnknownName
-
-    if how not in FORMATS:
-        raise UnknownName.of("format", how, FORMATS)
-    path = output or Path("report.html" if how == "html" else "report")
-    _claim(path, how)
-    try:
-        from invariance.report.export import write_files, write_page
-        from invariance.report.study_report import Wish, collect
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("invariance"):
-            raise
-        raise BadValue(f"a report needs {error.name}: pip install 'invariance[report]'") from None
+    form = formats()[how]()
+    path = output or Path(form.output)
+    form.check(path)
     from invariance.experiments.store import Store
+    from invariance.report.study_report import Wish, collect
 
     page = collect(
         Store(store, must_exist=True), Wish(tuple(names or ()), scale, selection, title.strip(), note.strip())
     )
-    if how == "html":
-        write_page(page, path)
-        out().print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)
-    else:
-        many = write_files(page, path, how)
-        out().print(f"{many} files: {path}", highlight=False, markup=False, soft_wrap=True)
+    out().print(form.write(page, path), highlight=False, markup=False, soft_wrap=True)
 
 
-def _claim(path: Path, how: str) -> None:
-    """Refuse what could not be written, before anything is read."""
+def formats() -> "Catalogue[Format]":
+    """What a report can be written as, where the packages that this needs are installed."""
     from invariance.core.errors import BadValue
 
-    if how == "html" and path.is_dir():
-        raise BadValue(f"cannot write {path}: it is a folder; give a file, e.g. -o {path / 'report.html'}")
-    if how != "html" and path.exists() and not path.is_dir():
-        raise BadValue(f"cannot write to {path}: it is no folder; {how} needs one for its files")
-    if not path.parent.is_dir():
-        raise BadValue(f"cannot write {path}: there is no folder {path.parent}")
+    try:
+        from invariance.report.formats import FORMATS
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("invariance"):
+            raise
+        raise BadValue(f"a report needs {error.name}: pip install 'invariance[report]'") from None
+    return FORMATS

@@ -20,7 +20,7 @@ def reproduce(
     list_them: Annotated[
         bool, typer.Option("--list", help="Show what there is, what it costs here, and what is in the store.")
     ] = False,
-    scale: Annotated[str, typer.Option("--scale", help="smoke, quick, ours or full (see --list).")] = "quick",
+    scale: Annotated[str, typer.Option("--scale", help="How much is run, e.g. quick or full (see --list).")] = "quick",
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Trials (default: the scale's).")] = None,
     only: Annotated[
         list[str] | None,

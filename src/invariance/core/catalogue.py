@@ -1,4 +1,4 @@
-"""The folder is the registry: a method, data set or model is one file, and its file name is its key.
+"""The folder is the registry: a method, data set, model, study or report format is one file, named by its file name.
 
 Other packages add theirs through an entry point of the group named like the folder, e.g.
 
@@ -12,10 +12,10 @@ folder hold what its files are built of and are not looked into.
 import dataclasses
 import inspect
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -35,27 +35,37 @@ class Catalogue(Generic[T]):
     @cached_property
     def classes(self) -> dict[str, type[T]]:
         """Every class by its name, sorted."""
-        found: dict[str, type[T]] = {}
-        folder = import_module(self.package)
-        for module in pkgutil.iter_modules(folder.__path__):
-            if module.ispkg:
-                continue
-            for _, cls in inspect.getmembers(import_module(f"{self.package}.{module.name}"), inspect.isclass):
-                if cls.__module__ == f"{self.package}.{module.name}" and self._concrete(cls):
-                    found[module.name.replace("_", "-")] = cast("type[T]", cls)
+        found = {_key(module): cls for module, cls in self._own()}
         for entry in (entry for group in self.groups for entry in entry_points(group=group)):
-            try:
-                cls = entry.load()
-            except (ImportError, AttributeError) as error:
-                raise InvarianceError(f"entry point {entry.name!r} of {entry.group}: {error}") from None
-            if not (inspect.isclass(cls) and self._concrete(cls)):
-                raise InvarianceError(f"entry point {entry.name!r} of {entry.group} is no {self.base.__name__} class")
             if _key(entry.name) in found:
                 raise InvarianceError(
                     f"entry point {entry.name!r} of {entry.group}: there is a {self.kind} of that name"
                 )
-            found[_key(entry.name)] = cast("type[T]", cls)
+            found[_key(entry.name)] = self._loaded(entry)
         return dict(sorted(found.items()))
+
+    def _own(self) -> Iterator[tuple[str, type[T]]]:
+        """The files of the folder, by their names, each with its class; a file without any is passed over."""
+        for file in pkgutil.iter_modules(import_module(self.package).__path__):
+            if file.ispkg:
+                continue
+            module = import_module(f"{self.package}.{file.name}")
+            classes = [cls for cls in vars(module).values() if inspect.isclass(cls) and self._concrete(cls)]
+            own = list(dict.fromkeys(cls for cls in classes if cls.__module__ == module.__name__))
+            if len(own) > 1:
+                names = " and ".join(cls.__name__ for cls in own)
+                raise InvarianceError(f"{module.__file__} holds {names}; a {self.kind} is a file of its own")
+            if own:
+                yield file.name, cast("type[T]", own[0])
+
+    def _loaded(self, entry: EntryPoint) -> type[T]:
+        try:
+            cls = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise InvarianceError(f"entry point {entry.name!r} of {entry.group}: {error}") from None
+        if not (inspect.isclass(cls) and self._concrete(cls)):
+            raise InvarianceError(f"entry point {entry.name!r} of {entry.group} is no {self.base.__name__} class")
+        return cast("type[T]", cls)
 
     def _concrete(self, cls: type) -> bool:
         return issubclass(cls, self.base) and not inspect.isabstract(cls)

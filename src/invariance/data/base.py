@@ -45,15 +45,17 @@ With debiasing, images are mirrored and shifted: else a ResNet-18 soon knows a f
 """
 PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
 """The same in a short run."""
-QUICK: Mapping[str, Mapping[str, Any]] = {
+SMALL_RUN: Mapping[str, Mapping[str, Any]] = {
     "evaluation": {"checkpoints": 4, "train_rows": 500},
     "recipes": {"small-batch": "debiased"},
 }
-"""A short run on images: measured less, as a pass over the data costs what training on them does, and by the
+"""A small run on images: measured less, as a pass over the data costs what training on them does, and by the
 debiased recipe, since penalties alone do not hold a ResNet in a few epochs."""
 
-Scales = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Changed fields by section of a run, and under ``recipes`` other recipes, by the name of a study's scale."""
+Smaller = Literal["tiny", "small"]
+"""Versions of a data set for less than the whole experiment: to see that everything works, and for first numbers."""
+SmallerRuns = Mapping[Smaller, Mapping[str, Mapping[str, Any]]]
+"""Changed fields by section of a run, and under ``recipes`` other recipes."""
 
 
 def _different(betas: tuple[float, ...]) -> tuple[float, ...]:
@@ -80,8 +82,8 @@ class DataSet(ABC):
     """The model the literature uses on it."""
     preferences: ClassVar[Preferences] = {}
     """What this data set needs changed in a recipe, by the recipe's name; wins over what a method prefers."""
-    scales: ClassVar[Scales] = {}
-    """What a study changes here at a smaller scale."""
+    smaller: ClassVar[SmallerRuns] = {}
+    """What studies change here at the scales that ask for a smaller version."""
 
     def size(self) -> Size:
         """How large it is; by loading it, unless a data set knows better."""

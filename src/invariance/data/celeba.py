@@ -17,7 +17,7 @@ from invariance.core.families import Bernoulli
 from invariance.core.fields import STRICT, Share
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
-from invariance.data.base import PHOTOGRAPHS, QUICK, Availability, Betas, DataSet, Scales, Size
+from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, Betas, DataSet, Size, SmallerRuns
 from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
@@ -83,9 +83,9 @@ class CelebA(DataSet):
         "short": {**PHOTOGRAPHS["short"], "epochs": 16},
         "debiased": {**PHOTOGRAPHS["debiased"], "epochs": 16},
     }
-    scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 200, "image_size": 16}, "model": {"width": 8}},
-        "quick": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, **QUICK},
+    smaller: ClassVar[SmallerRuns] = {
+        "tiny": {"data": {"images": 200, "image_size": 16}, "model": {"width": 8}},
+        "small": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, **SMALL_RUN},
     }
 
     betas: Betas = (0.1, 0.2)

@@ -14,7 +14,7 @@ from invariance.core.environment import Mechanism
 from invariance.core.errors import DataError
 from invariance.core.fields import STRICT
 from invariance.core.seeding import generator
-from invariance.data.base import QUICK, Availability, Scales, Size
+from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.constructions.colored_idx import TRAINING
 from invariance.data.constructions.counterfactual_pairs import EARLY, CounterfactualPairs, MechanismSplit, dealt
@@ -78,9 +78,9 @@ class CIFARMNIST(CounterfactualPairs):
     source: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/cifar.html"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
     preferences: ClassVar[Preferences] = EARLY
-    scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 100}, "model": {"width": 8}},
-        "quick": {"data": {"images": 5000}, "model": {"width": 16}, **QUICK},
+    smaller: ClassVar[SmallerRuns] = {
+        "tiny": {"data": {"images": 100}, "model": {"width": 8}},
+        "small": {"data": {"images": 5000}, "model": {"width": 16}, **SMALL_RUN},
     }
     files: ClassVar[tuple[File, ...]] = ColoredMNIST.files
 

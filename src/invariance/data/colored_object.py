@@ -15,7 +15,7 @@ from invariance.core.errors import DataError
 from invariance.core.fields import STRICT, NonNegative, Share
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
-from invariance.data.base import QUICK, Availability, Scales, Size
+from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
 from invariance.data.constructions.counterfactual_pairs import EARLY, CounterfactualPairs, MechanismSplit, dealt
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken, cached
@@ -116,9 +116,9 @@ class ColoredObject(CounterfactualPairs):
     architecture: ClassVar[ResNet] = ResNet(stem="small")
     preferences: ClassVar[Preferences] = {**EARLY, "debiased": {**EARLY["debiased"], "augment": None}}
     """What shifting brings in at the edge is black, here where the ground's colour is what counts."""
-    scales: ClassVar[Scales] = {
-        "smoke": {"data": {"image_size": 16}, "model": {"width": 8}},
-        "quick": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, **QUICK},
+    smaller: ClassVar[SmallerRuns] = {
+        "tiny": {"data": {"image_size": 16}, "model": {"width": 8}},
+        "small": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, **SMALL_RUN},
     }
 
     alpha: Share = 0.05

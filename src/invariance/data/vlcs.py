@@ -6,7 +6,7 @@ from typing import ClassVar, final
 from pydantic.dataclasses import dataclass
 
 from invariance.core.fields import STRICT
-from invariance.data.base import PHOTOGRAPHS, QUICK, Scales
+from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, SmallerRuns
 from invariance.data.constructions.domains import Domains
 from invariance.data.formats.downloads import data_folder
 from invariance.models.resnet import ResNet
@@ -29,9 +29,9 @@ class VLCS(Domains):
     source: ClassVar[str] = "http://www.eecs.qmul.ac.uk/~dl307/project_iccv2017"
     architecture: ClassVar[ResNet] = ResNet()
     preferences: ClassVar[Preferences] = PHOTOGRAPHS
-    scales: ClassVar[Scales] = {
-        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 8}},
-        "quick": {"data": {"image_size": 96}, "model": {"width": 16}, **QUICK},
+    smaller: ClassVar[SmallerRuns] = {
+        "tiny": {"data": {"images": 48, "image_size": 16}, "model": {"width": 8}},
+        "small": {"data": {"image_size": 96}, "model": {"width": 16}, **SMALL_RUN},
     }
     published: ClassVar[dict[str, int]] = {"Caltech101": 1415, "LabelMe": 2656, "SUN09": 3282, "VOC2007": 3376}
 

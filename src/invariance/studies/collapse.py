@@ -5,14 +5,14 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
 from invariance.experiments.run import Run
-from invariance.studies.support.base import BASELINES, Arm, Results, Study, arm
+from invariance.studies.support.base import BASELINES, SCALES, Arm, Detail, Results, Study, arm
 from invariance.training.selection import Checkpoint
 
 DATA = "Colored-MNIST"
 METHODS = ("IRMv1", "REx", "BLOC-IRM")
 """Those that are drawn; the table has all."""
 PAPER, DEBIASED = "paper", "debiased"
-CHECKPOINTS = {"smoke": 2, "quick": 40, "ours": 40, "full": 40}
+CHECKPOINTS: dict[Detail, int] = {"low": 2, "medium": 40, "high": 40}
 """Of the long runs."""
 Measure = Callable[[Checkpoint], float]
 MOMENTS = ("at the switch", "highest after it", "half-way", "end")
@@ -36,7 +36,7 @@ class Collapse(Study):
     most_seeds: ClassVar[int | None] = 1
 
     def arms(self, scale: str) -> list[Arm]:
-        often = {"evaluation": {"checkpoints": CHECKPOINTS[scale]}}
+        often = {"evaluation": {"checkpoints": CHECKPOINTS[SCALES[scale].detail]}}
         return [
             arm(scale, method, DATA, profile, profile, often if profile == PAPER else {})
             for profile, methods in ((PAPER, (*BASELINES, "BLOC-IRM")), (DEBIASED, METHODS))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.experiments.spec import Spec
-from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
 from invariance.studies.support.effects import difference, effects, signed
 from invariance.studies.support.printed import printed
 from invariance.studies.support.sweep import images
@@ -18,11 +18,10 @@ FULL_MANY, SMALL_MANY = "full batch, many updates", "small batch, many updates"
 PRINTED = {FULL_FEW: "large batch", SMALL_MANY: "small batch"}
 """The two that the paper has, as its Table 4 calls them."""
 SPLIT = ", split"
-METHODS = {
-    "smoke": ("IRMv1", "IRMv1, split", "REx"),
-    "quick": ("IRMv1", "IRMv1, split"),
-    "ours": ("IRMv1", "IRMv1, split"),
-    "full": ("IRMv1", "IRMv1, split", "IRMv0", "IRMv0, split", "REx"),
+METHODS: dict[Detail, tuple[str, ...]] = {
+    "low": ("IRMv1", "IRMv1, split", "REx"),
+    "medium": ("IRMv1", "IRMv1, split"),
+    "high": ("IRMv1", "IRMv1, split", "IRMv0", "IRMv0, split", "REx"),
 }
 METRICS = ("average", "worst", "gap")
 
@@ -41,7 +40,7 @@ class Controls(Study):
     )
 
     def arms(self, scale: str) -> list[Arm]:
-        return [each for method in METHODS[scale] for each in _regimes(scale, method)]
+        return [each for method in METHODS[SCALES[scale].detail] for each in _regimes(scale, method)]
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One table; its notes are computed from its numbers."""

@@ -5,9 +5,9 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Figure, Surface
 from invariance.evaluation.landscape import LossGrid, axis
-from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
 
-POINTS = {"smoke": 5, "quick": 21, "ours": 21, "full": 51}
+POINTS: dict[Detail, int] = {"low": 5, "medium": 21, "high": 51}
 """A side of the grid; odd, so that the trained weights are its middle."""
 
 
@@ -25,7 +25,7 @@ class FigureA2(Study):
     most_seeds: ClassVar[int | None] = 1
 
     def arms(self, scale: str) -> list[Arm]:
-        changes = {"evaluation": {"landscape": POINTS[scale]}}
+        changes = {"evaluation": {"landscape": POINTS[SCALES[scale].detail]}}
         return [
             arm(scale, "IRMv1", "Colored-MNIST", setting, recipe, changes)
             for setting, recipe in (("large batch", "full-batch"), ("small batch", "small-batch"))

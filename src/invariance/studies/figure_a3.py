@@ -6,9 +6,9 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Curve, Figure, Lines
 from invariance.experiments.run import Run
-from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
 
-CHECKPOINTS = {"smoke": 2, "quick": 50, "ours": 50, "full": 50}
+CHECKPOINTS: dict[Detail, int] = {"low": 2, "medium": 50, "high": 50}
 WITHOUT = "without the penalty"
 
 
@@ -26,7 +26,7 @@ class FigureA3(Study):
     most_seeds: ClassVar[int | None] = 1
 
     def arms(self, scale: str) -> list[Arm]:
-        often = {"evaluation": {"checkpoints": CHECKPOINTS[scale]}}
+        often = {"evaluation": {"checkpoints": CHECKPOINTS[SCALES[scale].detail]}}
         off = {"objective": {"gamma": 0.0, "gamma_before": 0.0}}
         return [
             arm(scale, "BLOC-IRM", "Colored-MNIST", setting, "full-batch", {**often, **changes})

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from invariance.core.artefacts import Artefact, Quantity
 from invariance.data import DATA
-from invariance.data.base import DataSet
+from invariance.data.base import DataSet, Smaller
 from invariance.data.formats.downloads import data_folders
 from invariance.experiments.comparison import ComparisonRow
 from invariance.experiments.spec import Spec
@@ -23,14 +23,22 @@ BASELINES = ("IRMv1", "IRMv0", "IRM-Game", "REx", "BIRM", "SparseIRM", "Fishr")
 """The seven methods that the paper compares with, in its order."""
 NO_RUN = "no run yet"
 
+Detail = Literal["low", "medium", "high"]
+
 
 class Scale(NamedTuple):
-    """How much is run: ``recipes`` replaces recipes by name, ``changes`` are fields by section."""
+    """How much is run: ``recipes`` replaces recipes by name, ``changes`` are fields by section.
+
+    ``detail`` says how many points studies give their sweeps, ``smaller`` which smaller version of a data set is used,
+    where it has one. So a scale is one entry here.
+    """
 
     about: str
     seeds: int
-    recipes: Mapping[str, str]
-    changes: Mapping[str, Mapping[str, Any]]
+    recipes: Mapping[str, str] = {}
+    changes: Mapping[str, Mapping[str, Any]] = {}
+    detail: Detail = "high"
+    smaller: Smaller | None = None
 
 
 SCALES: dict[str, Scale] = {
@@ -44,20 +52,23 @@ SCALES: dict[str, Scale] = {
             "recipe": {"epochs": 2},
             "evaluation": {"checkpoints": 2, "train_rows": 1000},
         },
+        detail="low",
+        smaller="tiny",
     ),
     "quick": Scale(
         "few seeds and our short recipes, on larger images the debiased one",
         2,
         {"full-batch": "short-full", "small-batch": "short"},
-        {},
+        detail="medium",
+        smaller="small",
     ),
     "ours": Scale(
         "the debiased recipe in place of small batches, 100 updates in place of 500 full batches",
         10,
         {"full-batch": "short-full", "small-batch": "debiased"},
-        {},
+        detail="medium",
     ),
-    "full": Scale("the paper's protocol", 10, {}, {}),
+    "full": Scale("the paper's protocol", 10),
 }
 
 
@@ -108,7 +119,7 @@ def arm(
     known = {field.name for field in fields(DATA[data])}
     smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
     merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
-    own = dict(DATA[data].scales.get(scale, {}))
+    own = dict(DATA[data].smaller.get(how.smaller, {})) if how.smaller else {}
     recipes = {**how.recipes, **own.pop("recipes", {})}
     for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
         merged.setdefault(section, {}).update(values)

@@ -4,22 +4,20 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from invariance.core.artefacts import Artefact, Curve, Figure, Lines
-from invariance.studies.support.base import SCALES, Arm, Results, Study, arm
+from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
 
 FULL = 50_000
 """The full batch as the paper marks it on its axis: all training images of Colored-MNIST."""
-BATCHES = {
-    "smoke": (256, 1024),
-    "quick": (256, 1024, 4096, 16_384),
-    "ours": (256, 1024, 4096, 16_384),
-    "full": (256, 512, 1024, 2048, 4096, 8192, 16_384),
+BATCHES: dict[Detail, tuple[int, ...]] = {
+    "low": (256, 1024),
+    "medium": (256, 1024, 4096, 16_384),
+    "high": (256, 512, 1024, 2048, 4096, 8192, 16_384),
 }
 """Sizes of batches beside the full one."""
-WIDTHS = {
-    "smoke": (100, 390),
-    "quick": (100, 390, 1200),
-    "ours": (100, 390, 1200),
-    "full": (100, 200, 390, 600, 800, 1000, 1200),
+WIDTHS: dict[Detail, tuple[int, ...]] = {
+    "low": (100, 390),
+    "medium": (100, 390, 1200),
+    "high": (100, 200, 390, 600, 800, 1000, 1200),
 }
 PANELS = {"average": "average accuracy, %", "gap": "accuracy gap, %"}
 
@@ -61,7 +59,7 @@ def batch_arms(scale: str, data: str, methods: Sequence[str]) -> list[Arm]:
     return [
         *(
             arm(scale, method, data, f"batch size {size}", "small-batch", {"recipe": {"batch_size": size}}, x=size)
-            for size in BATCHES[scale]
+            for size in BATCHES[SCALES[scale].detail]
             for method in methods
         ),
         *(arm(scale, method, data, "full batch", "full-batch", x=images(scale)) for method in methods),
@@ -72,6 +70,6 @@ def width_arms(scale: str, methods: Sequence[str]) -> list[Arm]:
     """Small batches on networks of every width."""
     return [
         arm(scale, method, "Colored-MNIST", f"width {width}", "small-batch", {"model": {"width": width}}, x=width)
-        for width in WIDTHS[scale]
+        for width in WIDTHS[SCALES[scale].detail]
         for method in methods
     ]

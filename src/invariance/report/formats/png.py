@@ -1,0 +1,17 @@
+"""PNG."""
+
+from typing import ClassVar, final
+
+from invariance.core.artefacts import Artefact
+from invariance.report.export import Folder
+from invariance.report.formats.base import FolderFormat
+
+
+@final
+class PNG(FolderFormat):
+    """Tables and figures as pictures."""
+
+    about: ClassVar[str] = "pictures of 150 dots per inch"
+
+    def add(self, artefact: Artefact, folder: Folder) -> None:
+        folder.picture(artefact, "png")
