@@ -40,16 +40,15 @@ def report(
     _claim(path, how)
     try:
         from invariance.report.export import write_files, write_page
-        from invariance.report.study_report import Wish, collect
+        from invariance.report.study_report import collect
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("invariance"):
             raise
         raise BadValue(f"a report needs {error.name}: pip install 'invariance[report]'") from None
     from invariance.experiments.store import Store
 
-    page = collect(
-        Store(store, must_exist=True), Wish(tuple(names or ()), scale, selection, title.strip(), note.strip())
-    )
+    runs = Store(store, must_exist=True)
+    page = collect(runs, names or (), scale=scale, selection=selection, title=title.strip(), note=note.strip())
     if how == "html":
         write_page(page, path)
         out().print(f"report: {path}", highlight=False, markup=False, soft_wrap=True)

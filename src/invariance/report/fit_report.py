@@ -12,8 +12,10 @@ from invariance.fitting.by_environment import EnvironmentScore, EnvironmentScore
 from invariance.fitting.importance import PermutationImportance, largest_differences
 from invariance.fitting.verdict import percent, verdict, worst
 from invariance.methods import METHODS
+from invariance.methods.base import Method
 from invariance.report.citation import citations
-from invariance.report.page import Chapter, MethodEntry, Page
+from invariance.report.page import Chapter, Page
+from invariance.report.run_chapters import methods
 
 MOST_SITES = 25
 """Sites that are drawn and listed, those with the lowest accuracy first."""
@@ -46,6 +48,7 @@ def model_page(found: Assessment, about: About) -> Page:
         Chapter("test", "Test data", artefacts=tuple(_test(found))),
         Chapter("certainty", "Certainty", artefacts=tuple(_certainty(found))),
         _leaning(found, about),
+        methods((_method(examined.title) for examined in found.both), differences=False),
     ]
     return Page(
         title=f"Predicting {about.label} at new sites",
@@ -53,8 +56,6 @@ def model_page(found: Assessment, about: About) -> Page:
         made=f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {about.file}.{_chosen(found)}",
         facts=_facts(found),
         chapters=tuple(chapter for chapter in chapters if chapter.words or chapter.artefacts),
-        troubles=None,
-        methods=tuple(_method(examined.title) for examined in found.both),
         citations=citations(),
     )
 
@@ -63,9 +64,8 @@ def _chosen(found: Assessment) -> str:
     return f" {found.model.title} was chosen: {found.reason}." if found.reason else ""
 
 
-def _method(title: str) -> MethodEntry:
-    cls = next(cls for cls in METHODS.classes.values() if cls.title == title)
-    return MethodEntry(cls.title, cls.formula, cls.citation)
+def _method(title: str) -> type[Method]:
+    return next(cls for cls in METHODS.classes.values() if cls.title == title)
 
 
 def _facts(found: Assessment) -> tuple[tuple[str, str], ...]:
