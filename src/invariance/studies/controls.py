@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.experiments.spec import Spec
-from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
+from invariance.studies.support.base import Arm, Results, Study, arm
 from invariance.studies.support.effects import difference, effects, signed
 from invariance.studies.support.printed import printed
 from invariance.studies.support.sweep import images
@@ -24,6 +24,7 @@ METHODS = {
     "ours": ("IRMv1", "IRMv1, split"),
     "full": ("IRMv1", "IRMv1, split", "IRMv0", "IRMv0, split", "REx"),
 }
+METRICS = ("average", "worst", "gap")
 
 
 @final
