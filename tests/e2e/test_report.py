@@ -316,7 +316,7 @@ def test_names_of_others_are_shown_as_they_are(report, hostile_store, visit):
     ticks = article.locator(".xtick text").all_text_contents()
     assert ticks == [f"{HOSTILE[:23]}…", "<b>two</b>"]
     assert seen.page.locator("img").count() == 0
-    assert HOSTILE in seen.page.locator("#troubles").inner_text()
+    assert HOSTILE in seen.page.locator("#failures").inner_text()
     assert seen.wrong == []
 
 

@@ -42,6 +42,47 @@ def test_the_whole_paper_by_one_command_and_a_page_that_holds_it(tmp_path, visit
     assert seen.wrong == []
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty folder to work in."""
+    (work := tmp_path / "work").mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+def test_it_writes_a_page_of_the_named_studies_and_says_where(invariance, folder):
+    done = invariance("reproduce", "audit")
+    assert done.code == 0
+    assert done.out.endswith("report: report.html\n")
+    text = Path("report.html").read_text(encoding="utf-8")
+    assert "Audit: pairs of average and gap that cannot be" in text
+    assert "Table 4: large" not in text
+
+
+def test_with_json_it_prints_nothing_else_and_writes_a_page_only_where_asked(invariance, folder):
+    plain = invariance("reproduce", "audit", "--json")
+    assert not Path("report.html").exists()
+    asked = invariance("reproduce", "audit", "--json", "-o", "mine.html")
+    assert asked.json == plain.json
+    assert Path("mine.html").stat().st_size > 1000
+
+
+def test_without_the_extra_it_says_what_a_page_needs_and_succeeds(invariance, folder, monkeypatch):
+    for module in [name for name in sys.modules if name.startswith(("invariance.report", "jinja2"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = invariance("reproduce", "audit")
+    assert done.code == 0
+    assert done.out.endswith("no page: it needs jinja2 (pip install 'invariance[report]')\n")
+    assert not Path("report.html").exists()
+
+
+def test_a_page_that_could_not_be_written_is_refused_before_anything_runs(invariance, folder):
+    done = invariance("reproduce", "table-a5", "--scale", "smoke", "-o", "nowhere/report.html")
+    assert done.error == "cannot write nowhere/report.html: there is no folder nowhere"
+    assert not Path("runs.db").exists()
+
+
 def holds_something(artefact: dict[str, Any]) -> None:
     """Every place holds a number of ours, or says why not."""
     if artefact["kind"] == "figure":

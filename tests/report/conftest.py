@@ -5,7 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from invariance.core.artefacts import Boxes, Column, Curve, Figure, Line, Lines, Printed, Quantity, Surface, Table
+from invariance.core.artefacts import (
+    Boxes,
+    Column,
+    Curve,
+    Figure,
+    Formula,
+    Line,
+    Lines,
+    Printed,
+    Quantity,
+    Surface,
+    Table,
+)
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -104,36 +116,35 @@ def artefacts(table, lines, boxes, surface, histories):
 @pytest.fixture
 def page(artefacts):
     """A report by hand."""
-    from invariance.report.page import MethodEntry, Page, Provenance, Section, Trouble
+    from invariance.report.page import Chapter, Page
 
     table, lines, boxes, surface, histories = artefacts
     runs = replace(table, name="trials", title="Every trial", columns=table.columns[:2])
     runs = replace(runs, lines=tuple(replace(line, cells=line.cells[:2]) for line in table.lines * 4))
-    formula = "min_θ  mean_e [ R^e(w∘θ) + γ ‖∇_w R^e(w∘θ)‖² ]"
-    methods = tuple(
-        MethodEntry(line.label, formula, "Somebody et al., 2020", ("It is averaged.",)) for line in table.lines
+    formula = Formula("min_θ  mean_e [ R^e(w∘θ) + γ ‖∇_w R^e(w∘θ)‖² ]")
+    cited = tuple(Line(line.label, (formula, "Somebody et al., 2020", ("It is averaged.",))) for line in table.lines)
+    columns = (Column("minimises"), Column("citation"), Column("differs"))
+    methods = Table("method-list", "Methods", "", "method", columns, cited)
+    failed = (
+        Line("IRMv0", ("Colored-MNIST", 3, "collapsed", "no better than a constant", "0123456789abcdef")),
+        Line("Fishr", ("Colored-MNIST", 1, "diverged", "the loss is nan after 12 updates", "fedcba9876543210")),
     )
-    collapsed = ("collapsed", "no better than a constant")
-    diverged = ("diverged", "the loss is nan after 12 updates")
+    columns = tuple(map(Column, ("data", "seed", "status", "reason", "key")))
+    failures = Table("failed-runs", "Failed runs", "", "method", columns, failed)
+    versions = Table("software", "Provenance", "", "runs", (Column("torch"),), (Line("1,240 runs", ("2.13.0",)),))
     return Page(
         title="Runs of November",
         note="Made on a small machine.\nSecond line.",
         made="Made by invariance 0.1.0 on 15 November 2026 from runs.db.",
         facts=(("runs", "1,240"), ("finished", "1,236"), ("collapsed", "3"), ("failed", "1"), ("hours", "12.4")),
-        sections=(Section("table-4", (table,)), Section("figure-x", (boxes, surface))),
-        curves=(lines,),
-        histories=(histories,),
-        histories_left_out="Left out: 12 more settings.",
-        runs=(runs,),
-        troubles=(
-            Trouble("0123456789abcdef", "IRMv0", "Colored-MNIST", "full-batch", 3, *collapsed),
-            Trouble("fedcba9876543210", "Fishr", "Colored-MNIST", "short", 1, *diverged),
-        ),
-        methods=methods,
-        provenances=(
-            Provenance(
-                1240, {"invariance": "0.1.0", "torch": "2.13.0"}, {"system": "Linux", "processor": "a", "cores": "2"}
-            ),
+        chapters=(
+            Chapter("studies", "Studies", artefacts=(table, boxes, surface)),
+            Chapter("curves", "Accuracy over environments", ("They differ.",), (lines,)),
+            Chapter("histories", "Training histories", (), (histories,), "Left out: 12 more settings."),
+            Chapter("runs", "All runs", artefacts=(runs,)),
+            Chapter("failures", "Failed runs", artefacts=(failures,)),
+            Chapter("methods", "Methods", artefacts=(methods,), cards=True),
+            Chapter("provenance", "Provenance", artefacts=(versions,), cards=True),
         ),
         citations=("@software{invariance,\n  title = {invariance}\n}",),
     )

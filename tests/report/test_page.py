@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
 
-from invariance.report.page import Page, render
+from invariance.report.page import Chapter, Page, render
 
 VOID = {"meta", "input", "br", "img", "link"}
 
@@ -92,8 +92,24 @@ def test_no_chart_ends_its_script(page):
 
 
 def test_a_page_of_nothing_is_a_page():
-    text = Reader(render(Page("Empty", "", "today", ()))).text
-    assert "None: every run finished." in text
+    assert "How to cite" in Reader(render(Page("Empty", "", "today", ()))).text
+
+
+def test_a_chapter_of_many_artefacts_begins_with_its_contents(page, table):
+    four = tuple(replace(table, name=f"table-{i}", title=f"Table {i}") for i in range(4))
+    few, many = (render(replace(page, chapters=(Chapter("tables", "Tables", artefacts=a),))) for a in (four[:3], four))
+    assert 'href="#table-0"' not in few
+    assert 'href="#table-0"' in many
+
+
+def test_a_table_with_the_title_of_its_chapter_has_no_heading_of_its_own(page):
+    assert Reader(render(page)).text.count("Failed runs") == 2  # in the navigation and above the chapter
+
+
+def test_a_table_as_cards_names_every_field(page):
+    reader = Reader(render(replace(page, chapters=page.chapters[-2:])))
+    assert reader.tags["table"] == 0
+    assert reader.text.count("minimises") == len(page.chapters[-2].artefacts[0].lines)
 
 
 def test_formulas_have_raised_and_lowered_letters(page):

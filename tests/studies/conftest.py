@@ -8,8 +8,8 @@ import pytest
 from invariance.core.environment import BETAS
 from invariance.evaluation.diagnostics import Diagnostics
 from invariance.evaluation.scores import Scores
-from invariance.experiments.comparison import ComparisonRow
 from invariance.experiments.run import Run
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.studies.support.base import Arm, Results, Study
 from invariance.training.selection import Checkpoint
@@ -48,12 +48,13 @@ def results(run: Callable[..., Run]) -> Callable[..., Results]:
         status: Callable[[int, int], str] = lambda arm, seed: "finished",
         having: Callable[[Arm], bool] = lambda arm: True,
     ) -> Results:
-        rows: dict[str, ComparisonRow] = {}
-        for i, arm in enumerate(study.arms(scale)):
+        plan = study.plan(scale)
+        rows: dict[str, SelectedRuns] = {}
+        for i, arm in enumerate(plan.arms):
             if arm.spec and having(arm):
                 each = [replace(arm.spec, seed=s) for s in range(seeds)]
                 runs = [run(e, 0.6 + 0.001 * i + 0.01 * s, status=status(i, s)) for s, e in enumerate(each)]
-                rows[arm.spec.key] = ComparisonRow.of(runs, "last")
-        return Results(scale, "last", rows)
+                rows[arm.spec.key] = SelectedRuns.of(runs, "last")
+        return Results(plan, "last", rows)
 
     return make

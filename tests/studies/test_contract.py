@@ -89,7 +89,7 @@ def test_different_arms_are_different_runs(study, scale):
 @every_study
 @every_scale
 def test_a_study_can_be_shown_before_anything_is_run(study, scale):
-    artefacts = study.show(Results(scale, "last", {}))
+    artefacts = study.show(Results(study.plan(scale), "last", {}))
     check(artefacts)
     assert Counter(v for p, v in everything().items() if p.study == study.name) <= shown(artefacts)
 

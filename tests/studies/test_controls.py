@@ -1,7 +1,7 @@
 import pytest
 
 from invariance.core.artefacts import Printed
-from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.studies import STUDIES
 from invariance.studies.controls import FULL_FEW, FULL_MANY, SMALL_FEW, SMALL_MANY, updates
 from invariance.studies.support.base import SCALES, Results
@@ -30,7 +30,7 @@ def test_each_control_differs_from_both_recipes_in_one_thing(scale):
 def test_updates_are_counted(scale, counts):
     arms = regimes(scale)
     assert tuple(arms[s].x for s in (FULL_FEW, SMALL_FEW, FULL_MANY, SMALL_MANY)) == counts
-    (table,) = STUDY.show(Results(scale, "last", {}))
+    (table,) = STUDY.show(Results(STUDY.plan(scale), "last", {}))
     assert tuple(line.cells[0] for line in table.lines[:4]) == counts
 
 
@@ -47,7 +47,7 @@ def test_the_split_estimator_has_arms_of_its_own():
 
 
 def test_numbers_of_table_4_stand_beside_the_two_recipes_it_has():
-    (table,) = STUDY.show(Results("full", "last", {}))
+    (table,) = STUDY.show(Results(STUDY.plan("full"), "last", {}))
     found = {line.label: line.cells[1].printed for line in table.lines}
     assert found[f"IRMv1: {FULL_FEW}"] == Printed(67.13, 0.33)
     assert found[f"IRMv1: {SMALL_MANY}"] == Printed(68.33, 0.31)
@@ -59,8 +59,8 @@ def show(run, averages, method="IRMv1"):
     rows = {}
     for setting, values in averages.items():
         spec = regimes("quick", method)[setting].spec
-        rows[spec.key] = ComparisonRow.of([run(spec, v / 100) for v in values], "last")
-    (table,) = STUDY.show(Results("quick", "last", rows))
+        rows[spec.key] = SelectedRuns.of([run(spec, v / 100) for v in values], "last")
+    (table,) = STUDY.show(Results(STUDY.plan("quick"), "last", rows))
     return table.notes
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from invariance.core.artefacts import Printed
 from invariance.evaluation.landscape import axis
-from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.recipes.schedules import Clock
 from invariance.studies import STUDIES
 from invariance.studies.support.base import Results
@@ -27,7 +27,7 @@ def test_figure_a2_shows_the_landscape_of_the_first_seed_that_has_one(run):
     study = STUDIES["figure-a2"]()
     large, small = (arm.spec for arm in study.arms("quick"))
     assert large.evaluation.landscape == small.evaluation.landscape == 21
-    found = Results("quick", "last", {large.key: ComparisonRow.of([run(large)], "last")})
+    found = Results(study.plan("quick"), "last", {large.key: SelectedRuns.of([run(large)], "last")})
     (figure,) = study.show(found)
     (surface,) = figure.panels
     assert surface.title == "large batch"
@@ -43,7 +43,7 @@ def test_figure_a2_measures_how_far_the_loss_rises(run):
     bowl = tuple(tuple(float(a * a + b * b) for b in axis(5)) for a in axis(5))
     made = run(spec)
     object.__setattr__(made, "landscape", bowl)
-    (figure,) = study.show(Results("smoke", "last", {spec.key: ComparisonRow.of([made], "last")}))
+    (figure,) = study.show(Results(study.plan("smoke"), "last", {spec.key: SelectedRuns.of([made], "last")}))
     assert "large batch: test loss 0 at the trained weights, +1 on average on the plane" in figure.notes
 
 

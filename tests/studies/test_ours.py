@@ -53,4 +53,4 @@ def test_the_two_profiles_over_a_run_share_an_axis(results):
 )
 def test_a_part_of_a_study_can_be_run_alone(only, runs):
     large = 0 if only else 28
-    assert len(specs(STUDIES["table-4"](), "ours", 2, only)) == runs + large
+    assert len(specs(STUDIES["table-4"]().plan("ours"), 2, only)) == runs + large

@@ -7,8 +7,6 @@ from invariance.core.errors import BadValue, InvarianceError, UnknownName
 from invariance.core.families import Bernoulli
 from invariance.data.two_bit import TwoBit
 from invariance.evaluation.scores import Scores
-from invariance.experiments.comparison import Comparison
-from invariance.experiments.spec import Spec
 from invariance.training.selection import RULES, Checkpoint, History, label, select
 
 
@@ -115,29 +113,6 @@ def test_an_unknown_rule_says_what_was_probably_meant(use):
 
 
 # Leaving environments out
-
-
-def test_leaving_one_of_two_environments_out_is_refused_in_one_line():
-    comparison = Comparison(((Spec.of("two-bit", "rex", "short"),),), "leave-one-environment-out")
-    with pytest.raises(BadValue) as caught:
-        comparison.work()
-    message = str(caught.value)
-    assert "\n" not in message
-    assert "needs at least three" in message
-    assert "training-domain" in message
-
-
-def test_of_three_environments_each_is_left_out_once():
-    spec = Spec.of("two-bit", "rex", "short", changes={"data": {"betas": [0.1, 0.2, 0.3], "samples": 20}})
-    work = Comparison(((spec,),), "leave-one-environment-out").work()
-    assert [run.hold_out for run in work] == [None, "β=0.1", "β=0.2", "β=0.3"]
-    assert {(run.objective, run.recipe, run.seed) for run in work} == {(spec.objective, spec.recipe, spec.seed)}
-
-
-def test_other_rules_ask_for_no_extra_runs():
-    spec = Spec.of("two-bit", "rex", "short")
-    for name in ("last", "training-domain", "oracle"):
-        assert Comparison(((spec,),), name).work() == [spec]
 
 
 def test_the_environment_left_out_is_validated_on_and_not_trained_on():

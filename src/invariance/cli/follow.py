@@ -19,7 +19,7 @@ QUIET = 30.0
 """Seconds between two lines where there is no terminal."""
 
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one a core).")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
 STORE = Path("runs.db")
 
 
@@ -29,8 +29,8 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     from invariance.experiments.engine import run_all
 
     specs = list({spec.key: spec for spec in specs}.values())
-    there = finished(store)
-    missing = [spec for spec in specs if spec.key not in there]
+    stored = finished(store)
+    missing = [spec for spec in specs if spec.key not in stored]
     if not missing:
         return
     if len(missing) < len(specs):
@@ -56,8 +56,8 @@ def finished(store: Path) -> set[str]:
 
     if not store.exists():
         return set()
-    with Store(store) as kept:
-        return kept.done()
+    with Store(store) as opened:
+        return opened.done()
 
 
 def _with_data(specs: "list[Spec]") -> "list[Spec]":
@@ -88,7 +88,7 @@ class Follow:
         from invariance.experiments.cost import seconds
 
         self.costs = {spec.key: seconds(spec) for spec in specs}
-        self.workers, self.done, self.said = workers, 0, time.monotonic()
+        self.workers, self.done, self.last_print = workers, 0, time.monotonic()
         self.worked: dict[str, tuple[float, float]] = {}  # the share of each run that is done, and its seconds
         self.console = errors()
         self.bar = Progress(
@@ -136,9 +136,9 @@ class Follow:
         part = sum(share * self.costs[key] for key, (share, _) in self.worked.items()) / whole
         text = f"{self.done} of {len(self.costs)} runs"
         self.bar.update(self.total, completed=part, description=text, left=f"{span(self.left())} left")
-        if self.bar.disable and time.monotonic() - self.said > QUIET:
+        if self.bar.disable and time.monotonic() - self.last_print > QUIET:
             print(f"{text}, {span(self.left())} left", file=sys.stderr, flush=True)
-            self.said = time.monotonic()
+            self.last_print = time.monotonic()
 
     def conclude(self) -> None:
         """Say what failed. Where everything failed for one reason, that is the command's own."""

@@ -104,7 +104,7 @@ def _show(entries: list[dict[str, Any]], as_json: bool) -> None:
 
 
 def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is said of an entry, line by line, with its style."""
+    """An entry line by line, each with its style."""
     for key in ("about", "formula"):
         if entry.get(key):
             yield entry[key], ""

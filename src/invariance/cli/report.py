@@ -38,11 +38,10 @@ def report(
     path = output or Path(form.output)
     form.check(path)
     from invariance.experiments.store import Store
-    from invariance.report.study_report import Wish, collect
+    from invariance.report.study_report import collect
 
-    page = collect(
-        Store(store, must_exist=True), Wish(tuple(names or ()), scale, selection, title.strip(), note.strip())
-    )
+    runs = Store(store, must_exist=True)
+    page = collect(runs, names or (), scale=scale, selection=selection, title=title.strip(), note=note.strip())
     out().print(form.write(page, path), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,18 +1,20 @@
 """``invariance reproduce``: every table and figure of the paper, by name."""
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out, finished, span
-from invariance.cli.options import Json, out, print_json
+from invariance.cli.options import Json, out, print_json, writable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from invariance.core.artefacts import Artefact
-    from invariance.studies.support.base import Study
+    from invariance.experiments.store import Store
+    from invariance.studies.support.base import Plan, Results
+
+PAGE = Path("report.html")
 
 
 def reproduce(
@@ -31,135 +33,132 @@ def reproduce(
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
     store: StorePath = STORE,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The page to write (default: report.html; with --json, none)."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
     from invariance.core.errors import BadValue
-    from invariance.studies import STUDIES
-    from invariance.studies.support.results import possible
+    from invariance.experiments.store import Store
+    from invariance.studies.support.base import SCALES
+    from invariance.studies.support.results import refuse_held_out, results, specs
 
     if list_them:
         _list(store, workers, as_json)
         return
     if not names:
         raise BadValue("say what to reproduce, e.g. table-4, or 'all'; see: invariance reproduce --list")
-    studies = [cls() for cls in (STUDIES.classes.values() if "all" in names else [STUDIES[name] for name in names])]
-    _scale(scale)
-    possible(selection)
-    made = _make(studies, scale, seeds, only or [], store, workers, selection)
+    refuse_held_out(selection)
+    plans = _plans(names, scale, only or [])
+    page = output or (None if as_json else PAGE)
+    if page:
+        writable(page, ".html")
+    needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
+    carry_out(needed, store, workers)
+    with Store(store) as runs:
+        studies = [results(plan, runs, selection) for plan in plans]
+        _show([artefact for study in studies for artefact in study.plan.study.show(study)], as_json)
+        note = _write(runs, studies, selection, page) if page else ""
+    if not as_json:
+        out().print(note, highlight=False, markup=False, soft_wrap=True)
+
+
+def _plans(names: list[str], scale: str, only: list[str]) -> "list[Plan]":
+    """The named studies at a scale. Refuses to run only what none of them has."""
+    from invariance.core.errors import UnknownName
+    from invariance.studies import STUDIES
+    from invariance.studies.support.base import SCALES
+
+    studies = list(STUDIES.classes.values()) if "all" in names else [STUDIES[name] for name in names]
+    if scale not in SCALES:
+        raise UnknownName.of("scale", scale, SCALES)
+    plans = [cls().plan(scale) for cls in studies]
+    known = {name.lower() for plan in plans for arm in plan.arms for name in (arm.method, arm.data, arm.setting)}
+    for name in only:
+        if name.lower() not in known:
+            raise UnknownName.of("method, data set or setting of these studies", name, known)
+    return plans
+
+
+def _show(artefacts: "list[Artefact]", as_json: bool) -> None:
     if as_json:
-        print_json([_plain(artefact) for artefact in made])
+        print_json([{"kind": type(each).__name__.lower(), **dataclasses.asdict(each)} for each in artefacts])
         return
     from invariance.report.render.terminal import show
 
-    for artefact in made:
+    for artefact in artefacts:
         out().print(show(artefact))
-    out().print(f"The page with all of it: invariance report --store {store}", highlight=False)
 
 
-def _make(
-    studies: "list[Study]",
-    scale: str,
-    seeds: int | None,
-    only: list[str],
-    store: "Path",
-    workers: int | None,
-    selection: str,
-) -> "list[Artefact]":
-    from invariance.experiments.store import Store
-    from invariance.studies.support.base import SCALES
-    from invariance.studies.support.results import results, specs
-
-    _known(studies, scale, only)
-    wanted = [spec for study in studies for spec in specs(study, scale, seeds or SCALES[scale].seeds, only)]
-    carry_out(wanted, store, workers)
-    with Store(store) as kept:
-        return [artefact for study in studies for artefact in study.show(results(study, scale, kept, selection))]
+def _write(store: "Store", studies: "list[Results]", selection: str, page: Path) -> str:
+    """Write the page of these studies; returns where it is, or why there is none."""
+    try:
+        from invariance.report.export import write_page
+        from invariance.report.study_report import study_page
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("invariance"):
+            raise
+        return f"no page: it needs {error.name} (pip install 'invariance[report]')"
+    write_page(study_page(store, studies, selection), page)
+    return f"report: {page}"
 
 
-def _known(studies: "list[Study]", scale: str, only: list[str]) -> None:
-    """Refuse to keep only what these studies do not have."""
-    from invariance.core.errors import UnknownName
-
-    arms = [arm for study in studies for arm in study.arms(scale)]
-    there = {name.lower() for arm in arms for name in (arm.method, arm.data, arm.setting)}
-    for name in only:
-        if name.lower() not in there:
-            raise UnknownName.of("method, data set or setting of these studies", name, there)
-
-
-def _scale(name: str) -> None:
-    from invariance.core.errors import UnknownName
-    from invariance.studies.support.base import SCALES
-
-    if name not in SCALES:
-        raise UnknownName.of("scale", name, SCALES)
-
-
-def _list(path: "Path", workers: int | None, as_json: bool) -> None:
+def _list(path: Path, workers: int | None, as_json: bool) -> None:
     from invariance.core.provenance import cores
     from invariance.studies import STUDIES
     from invariance.studies.support.base import SCALES
 
-    many = workers or cores()
-    there = finished(path)
-    studies = [cls() for cls in STUDIES.classes.values()]
-    entries = [
-        {
-            "name": study.name,
-            "title": study.title,
-            "scales": {scale: _work(study, scale, there, many) for scale in SCALES},
-            "waits": sorted({arm.waits for arm in study.arms("full") if arm.waits}),
-        }
-        for study in studies
-    ]
+    processes = workers or cores()
+    stored = finished(path)
+    entries = []
+    for study in (cls() for cls in STUDIES.classes.values()):
+        plans = {scale: study.plan(scale) for scale in SCALES}
+        entries.append(
+            {
+                "name": study.name,
+                "title": study.title,
+                "scales": {scale: _work(plan, stored, processes) for scale, plan in plans.items()},
+                "waits": sorted({arm.waits for arm in plans["full"].arms if arm.waits}),
+            }
+        )
     if as_json:
         print_json(entries)
     else:
-        _table(entries, path, many)
+        _print_list(entries, path, processes)
 
 
-def _work(study: "Study", scale: str, there: set[str], workers: int) -> dict[str, Any]:
+def _work(plan: "Plan", stored: set[str], workers: int) -> dict[str, Any]:
     from invariance.experiments.cost import seconds
     from invariance.studies.support.base import SCALES
     from invariance.studies.support.results import specs
 
-    wanted = specs(study, scale, SCALES[scale].seeds)
-    missing = [spec for spec in wanted if spec.key not in there]
+    needed = specs(plan, SCALES[plan.scale].seeds)
+    missing = [spec for spec in needed if spec.key not in stored]
     return {
-        "runs": len(wanted),
-        "stored": len(wanted) - len(missing),
+        "runs": len(needed),
+        "stored": len(needed) - len(missing),
         "seconds": sum(seconds(spec) for spec in missing) / workers,
     }
 
 
-def _table(entries: list[dict[str, Any]], path: "Path", workers: int) -> None:
-    from rich import box
-    from rich.table import Table
-
+def _print_list(entries: list[dict[str, Any]], path: Path, workers: int) -> None:
+    from invariance.core.artefacts import Column, Line, Table
+    from invariance.report.render.terminal import show
     from invariance.studies.support.base import SCALES
 
-    titles, work = Table.grid(padding=(0, 2, 0, 1)), Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("", *SCALES):
-        work.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    for entry in entries:
-        titles.add_row(entry["name"], entry["title"].partition(": ")[2] or entry["title"])
-        work.add_row(entry["name"], *map(_cell, entry["scales"].values()))
+    titles = tuple(Line(e["name"], (e["title"].partition(": ")[2] or e["title"],)) for e in entries)
+    work = tuple(Line(e["name"], tuple(map(_cell, e["scales"].values()))) for e in entries)
+    scales = [f"{name}: {scale.about}; {scale.seeds} seed{'s' * (scale.seeds > 1)}" for name, scale in SCALES.items()]
+    waits = sorted({name for entry in entries for name in entry["waits"]})
+    caption = f"Runs in {path} of those needed, and the time for the rest with {workers} workers."
+    columns = tuple(map(Column, SCALES))
     console = out()
-    console.print(titles, work)
-    console.print(f"Runs in {path} of those needed, and the time for the rest with {workers} workers.", highlight=False)
-    for scale, how in SCALES.items():
-        console.print(f"{scale}: {how.about}; {how.seeds} seed{'s' if how.seeds > 1 else ''}", highlight=False)
-    waits = {name for entry in entries for name in entry["waits"]}
-    for line in sorted(waits):
-        console.print(line, highlight=False)
+    console.print(show(Table("studies", "Studies", "", "name", (Column("shows"),), titles)))
+    console.print(show(Table("work", "Runs", caption, "name", columns, work, notes=(*scales, *waits))))
 
 
 def _cell(work: dict[str, Any]) -> str:
     left = f", {span(work['seconds'])}" if work["stored"] < work["runs"] else ""
     return f"{work['stored']}/{work['runs']}{left}" if work["runs"] else "no runs"
-
-
-def _plain(artefact: "Artefact") -> dict[str, Any]:
-    """A table or figure as plain data."""
-    return {"kind": type(artefact).__name__.lower(), **dataclasses.asdict(artefact)}

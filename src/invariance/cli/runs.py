@@ -11,6 +11,7 @@ from invariance.cli.follow import STORE, StorePath, span
 from invariance.cli.options import Json, out, print_json, writable
 
 if TYPE_CHECKING:
+    from invariance.core.artefacts import Table
     from invariance.experiments.store import Store, Summary
 
 app = typer.Typer(no_args_is_help=True, help="Finished runs: list, show, export, remove.")
@@ -34,15 +35,17 @@ def list_runs(
     store: StorePath = STORE,
     as_json: Json = False,
 ) -> None:
-    """The newest runs, one a line."""
-    with _open(store) as kept:
-        found = kept.summaries(**_filters(data, method, recipe, status, seed))
+    """The newest runs, one per line."""
+    from invariance.report.render.terminal import show
+
+    with _open(store) as opened:
+        summaries = opened.summaries(**_filters(data, method, recipe, status, seed))
     if as_json:
-        print_json([summary._asdict() for summary in found])
+        print_json([summary._asdict() for summary in summaries])
         return
-    _table(found[-limit:])
-    newest = f", the newest {limit} shown (--limit 0 shows all)" if 0 < limit < len(found) else ""
-    out().print(f"{len(found)} runs in {store}{newest}", highlight=False)
+    newest = f", the newest {limit} shown (--limit 0 shows all)" if 0 < limit < len(summaries) else ""
+    title = f"{len(summaries)} runs in {store}{newest}"
+    out().print(show(_table(title, summaries[-limit:])))
 
 
 @app.command()
@@ -55,11 +58,12 @@ def show(
     from rich.text import Text
 
     from invariance.cli.evaluate import show as show_scores
+    from invariance.report.render.terminal import show as shown
 
-    with _open(store) as kept:
-        key = kept.find(key)
-        run = kept.get(key)
-        (record,) = kept.records(key=key)
+    with _open(store) as opened:
+        key = opened.find(key)
+        run = opened.get(key)
+        (record,) = opened.records(key=key)
     assert run  # noqa: S101 - it was just found
     if as_json:
         print_json(record)
@@ -67,7 +71,7 @@ def show(
     console = out()
     if run.history:
         show_scores(run, run.history[-1].test)
-        _history(run.history)
+        console.print(shown(_history(run.history)))
     console.print(Text(f"{run.status}{f': {run.reason}' if run.reason else ''}, {span(run.seconds)}"))
     facts = dict(_flat(record["spec"])) | dict(_flat({"versions": record["versions"], "machine": record["machine"]}))
     for name, value in (facts | {"weights": run.weights, "key": key}).items():
@@ -90,8 +94,8 @@ def export(
     write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix]
     part = file.with_name(file.name + ".part")
     try:
-        with _open(store) as kept:
-            many = write(kept, filters, part)
+        with _open(store) as opened:
+            many = write(opened, filters, part)
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
@@ -115,11 +119,11 @@ def remove(
     filters = _filters(data, method, recipe, status, seed)
     if bool(keys) == any(value is not None for value in filters.values()):
         raise BadValue("say which runs to remove: by key, or by a filter such as --status failed, not both")
-    with _open(store) as kept:
-        doomed = [kept.find(key) for key in keys] if keys else [s.key for s in kept.summaries(**filters)]
+    with _open(store) as opened:
+        doomed = [opened.find(key) for key in keys] if keys else [s.key for s in opened.summaries(**filters)]
         if doomed and not yes:
             typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
-        many = kept.remove(doomed)
+        many = opened.remove(doomed)
     out().print(f"removed {many} run{'' if many == 1 else 's'} from {store}", highlight=False)
 
 
@@ -139,36 +143,30 @@ def _filters(
     return {"data": data, "method": method, "recipe": recipe, "status": status, "seed": seed}
 
 
-def _table(found: "list[Summary]") -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _table(title: str, summaries: "list[Summary]") -> "Table":
+    from invariance.core.artefacts import Column, Line, Quantity, Table
 
-    numbers = ("seed", "average", "gap", "time")
-    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-    for heading in ("key", "data", "method", "recipe", *numbers, "status"):
-        table.add_column(heading, justify="right" if heading in numbers else "left", overflow="fold")
-    for s in found:
-        scores = ("–" if value is None else f"{100 * value:.1f}" for value in (s.average, s.gap))
-        what = s.method if s.hold_out is None else f"{s.method} without {s.hold_out}"
-        cells = (s.key[:8], s.data, what, s.recipe, str(s.seed), *scores, span(s.seconds), s.status)
-        table.add_row(*(Text(cell) for cell in cells))
-    out().print(table)
+    lines = []
+    for s in summaries:
+        scores = (Quantity(() if value is None else (100 * value,)) for value in (s.average, s.gap))
+        method = s.method if s.hold_out is None else f"{s.method} without {s.hold_out}"
+        lines.append(Line(s.key[:8], (s.data, method, s.recipe, s.seed, *scores, s.seconds, s.status)))
+    names = ("data", "method", "recipe", "seed", "average", "gap", "seconds", "status")
+    return Table("runs", title, "", "key", tuple(map(Column, names)), tuple(lines))
 
 
-def _history(history: Iterable[Any]) -> None:
-    from rich import box
-    from rich.table import Table
+def _history(history: Iterable[Any]) -> "Table":
+    from invariance.core.artefacts import Column, Line, Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("step", "loss", "training", "average", "gap", "penalty", "logits", "‖z‖", "‖w‖"):
-        table.add_column(heading, justify="right")
+    lines = []
     for c in history:
         v = c.vitals
         vitals = (v.penalty, v.logit_scale, v.feature_norm, v.head_norm) if v else (None,) * 4
-        scores = (f"{100 * value:.1f}" for value in (c.train.mean, c.test.mean, c.test.gap))
-        table.add_row(str(c.step), f"{c.loss:.3g}", *scores, *("–" if x is None else f"{x:.3g}" for x in vitals))
-    out().print(table)
+        scores = (100 * value for value in (c.train.mean, c.test.mean, c.test.gap))
+        lines.append(Line(str(c.step), (c.loss, *scores, *("–" if x is None else x for x in vitals))))
+    names = ("loss", "training", "average", "gap", "penalty", "logits", "‖z‖", "‖w‖")
+    caption = "Accuracy in %, and diagnostics, at every checkpoint."
+    return Table("history", "History", caption, "step", tuple(map(Column, names)), tuple(lines))
 
 
 def _flat(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -190,7 +188,7 @@ def _jsonl(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
 
 
 def _rows(store: "Store", filters: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """One row a run, and the names of all columns."""
+    """One row per run, and the names of all columns."""
     rows = [summary._asdict() | dict(_flat(spec)) for summary, spec in store.specs(**filters)]
     return rows, list(dict.fromkeys(name for row in rows for name in row))
 

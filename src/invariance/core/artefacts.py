@@ -1,4 +1,4 @@
-"""Tables and figures as values: what a study found, before anything is drawn or typeset."""
+"""Tables and figures as values: what a study shows, before anything is drawn or typeset."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of ours, a value a seed, beside the printed one.
+    """One number of ours, with one value per seed, beside the printed one.
 
     ``note`` says why values are missing: seeds that collapsed, or what the number waits for.
     """
@@ -41,7 +41,23 @@ class Quantity:
         return self.mean - self.printed.mean if self.printed else math.nan
 
 
-Cell = Quantity | float | str
+@dataclass(frozen=True)
+class Sparkline:
+    """Values that are drawn as a row of small bars between ``low`` and ``high``."""
+
+    values: tuple[float, ...]
+    low: float = 0.0
+    high: float = 100.0
+
+
+class Formula(str):
+    """A formula in plain letters, as in R^e and min_{w,θ}; where it can be, it is typeset."""
+
+    __slots__ = ()
+
+
+Cell = Quantity | Sparkline | float | str | tuple[str, ...]
+"""A number, words, or several sentences, which are numbered."""
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,19 @@
 """Settings as figures: accuracy over environments, and what happened on the way there."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from statistics import fmean, pstdev
+from statistics import fmean
 
 from invariance.core.artefacts import Curve, Figure, Lines
-from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.report.settings import Setting
+from invariance.studies.support.spectrum import spectrum
 from invariance.training.selection import Checkpoint, label
 
 MOST_PANELS = 12
 """For each data set."""
 MOST_HISTORIES = 8
-BETA = "β="
 
 Measure = Callable[[Checkpoint], float | None]
 
@@ -27,10 +27,10 @@ HISTORIES: tuple[tuple[str, str, Measure, bool], ...] = (
 
 
 def spectra(settings: Sequence[Setting], selection: str) -> tuple[tuple[Figure, ...], str]:
-    """Accuracy over environments, a figure a data set with a panel a setting; and what was left out."""
+    """Accuracy over environments, one figure per data set with one panel per setting; and what was left out."""
     figures, left_out = [], 0
     for data in dict.fromkeys(setting.data for setting in settings):
-        panels = [panel for s in settings if s.data == data and (panel := spectrum(s))]
+        panels = [panel for s in settings if s.data == data and (panel := spectrum(s.how, s.rows))]
         left_out += len(panels[MOST_PANELS:])
         about = "Mean over the seeds that finished, with a band of one standard deviation."
         if any(not panel.places for panel in panels):
@@ -41,34 +41,12 @@ def spectra(settings: Sequence[Setting], selection: str) -> tuple[tuple[Figure, 
     return _distinct(figures), f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
 
 
-def spectrum(setting: Setting) -> Lines | None:
-    """Accuracy of every method over the environments, or None where nothing finished."""
-    found = {name: curve for name, row in setting.rows.items() if (curve := row.curve())}
-    if not found:
-        return None
-    environments = list(dict.fromkeys(e for curve in found.values() for e in curve))
-    places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
-    curves = tuple(_over_environments(name, curve, places) for name, curve in found.items())
-    percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
-    axis = "environment" if places else "β, how often the spurious cue contradicts the label"
-    return Lines(setting.how, axis, "accuracy, %", curves, span=(0, 100) if percent else None, places=places)
-
-
-def _over_environments(name: str, curve: Mapping[str, Sequence[float]], places: Sequence[str]) -> Curve:
-    x = [float(places.index(e)) if places else float(e.removeprefix(BETA)) for e in curve]
-    means = [fmean(values) for values in curve.values()]
-    spread = [pstdev(values) for values in curve.values()]
-    low, high = (tuple(m + sign * s for m, s in zip(means, spread, strict=True)) for sign in (-1, 1))
-    several = any(len(values) > 1 for values in curve.values())
-    return Curve(name, tuple(x), tuple(means), low if several else (), high if several else ())
-
-
 def histories(settings: Sequence[Setting]) -> tuple[tuple[Figure, ...], str]:
-    """What happened during training, a figure a setting; and what was left out."""
+    """What happened during training, one figure per setting; and what was left out."""
     figures = [figure for setting in settings if (figure := _history(setting))]
     left_out = len(figures[MOST_HISTORIES:])
-    said = f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
-    return _distinct(figures[:MOST_HISTORIES]), said
+    sentence = f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
+    return _distinct(figures[:MOST_HISTORIES]), sentence
 
 
 def _history(setting: Setting) -> Figure | None:
@@ -88,15 +66,15 @@ def _history(setting: Setting) -> Figure | None:
     return Figure(name, title, about, tuple(panels), notes=notes)
 
 
-def _mean(row: ComparisonRow, measure: Measure) -> dict[float, float]:
+def _mean(row: SelectedRuns, measure: Measure) -> dict[float, float]:
     """Over seeds, at every step that was measured."""
-    found: dict[float, list[float]] = {}
+    by_step: dict[float, list[float]] = {}
     for run in row.runs:
         for checkpoint in run.history:
             value = measure(checkpoint)
             if value is not None and math.isfinite(value):
-                found.setdefault(float(checkpoint.step), []).append(value)
-    return {step: fmean(values) for step, values in sorted(found.items())}
+                by_step.setdefault(float(checkpoint.step), []).append(value)
+    return {step: fmean(values) for step, values in sorted(by_step.items())}
 
 
 def _slug(text: str) -> str:

@@ -14,9 +14,11 @@ from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.by_environment import EnvironmentScore, EnvironmentScores
 from invariance.fitting.verdict import percent, verdict, worst
 from invariance.methods import METHODS
+from invariance.methods.base import Method
 from invariance.report.citation import citations
 from invariance.report.fit_importance import importance_artefacts
-from invariance.report.page import Chapter, MethodEntry, Page
+from invariance.report.page import Chapter, Page
+from invariance.report.run_chapters import methods
 
 MAX_ENVIRONMENTS = 25
 """Environments in figures and tables, those with the lowest accuracy."""
@@ -49,6 +51,7 @@ def model_page(assessment: Assessment, about: About) -> Page:
         Chapter("test", "Test data", artefacts=tuple(_test(assessment))),
         Chapter("calibration", "Calibration", artefacts=tuple(_calibration(assessment))),
         _importance(assessment, about),
+        methods((_method(model.title) for model in assessment.both), differences=False),
     ]
     return Page(
         title=f"Predicting {about.label} at new sites",
@@ -56,8 +59,6 @@ def model_page(assessment: Assessment, about: About) -> Page:
         made=f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {about.file}.{_chosen(assessment)}",
         facts=_facts(assessment),
         chapters=tuple(chapter for chapter in chapters if chapter.words or chapter.artefacts),
-        troubles=None,
-        methods=tuple(_method(model.title) for model in assessment.both),
         citations=citations(),
     )
 
@@ -66,9 +67,8 @@ def _chosen(assessment: Assessment) -> str:
     return f" {assessment.model.title} was chosen because {assessment.reason}." if assessment.reason else ""
 
 
-def _method(title: str) -> MethodEntry:
-    cls = next(cls for cls in METHODS.classes.values() if cls.title == title)
-    return MethodEntry(cls.title, cls.formula, cls.citation)
+def _method(title: str) -> type[Method]:
+    return next(cls for cls in METHODS.classes.values() if cls.title == title)
 
 
 def _facts(assessment: Assessment) -> tuple[tuple[str, str], ...]:

@@ -1,7 +1,7 @@
 """The report as one page: everything it shows as a value, and that value as HTML that needs nothing but itself."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
-from invariance.core.artefacts import Artefact, Figure, Table
+from invariance.core.artefacts import Artefact, Figure
 from invariance.report.render.charts import charts, embedded, legend
 from invariance.report.render.palette import Palette, palette
 from invariance.report.render.sheets import is_empty, sheets
@@ -20,80 +20,31 @@ NUMBERS = 400
 
 
 @dataclass(frozen=True)
-class Section:
-    """What one study shows."""
-
-    name: str
-    artefacts: tuple[Artefact, ...]
-
-
-@dataclass(frozen=True)
 class Chapter:
-    """A part of a page under a heading of its own: sentences first, then what they rest on."""
+    """A part of a page under a heading of its own: sentences first, then the tables and figures they rest on.
+
+    ``left_out`` says in a sentence what was too much to show; empty where nothing was. ``cards`` shows each line of a
+    table as a card, for tables with long cells or many columns.
+    """
 
     name: str
     title: str
     words: tuple[str, ...] = ()
     artefacts: tuple[Artefact, ...] = ()
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """A method as its authors would want it named."""
-
-    title: str
-    formula: str
-    citation: str
-    differs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """A run that did not finish well."""
-
-    key: str
-    method: str
-    data: str
-    recipe: str
-    seed: int
-    status: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where and with what so many runs were made."""
-
-    runs: int
-    versions: Mapping[str, object]
-    machine: Mapping[str, object]
+    left_out: str = ""
+    cards: bool = False
 
 
 @dataclass(frozen=True)
 class Page:
-    """A report before it is typeset. ``facts`` are single numbers with their names.
-
-    Each ``…_left_out`` says in a sentence what was too much to show; empty where nothing was. ``troubles`` are None
-    on a page that is not about runs.
-    """
+    """A report before it is typeset. ``facts`` are single numbers with their names; ``summary`` comes right after."""
 
     title: str
     note: str
     made: str
     facts: tuple[tuple[str, str], ...]
-    summary: tuple[Table, ...] = ()
+    summary: tuple[Artefact, ...] = ()
     chapters: tuple[Chapter, ...] = ()
-    sections: tuple[Section, ...] = ()
-    curves: tuple[Figure, ...] = ()
-    curves_left_out: str = ""
-    histories: tuple[Figure, ...] = ()
-    histories_left_out: str = ""
-    runs: tuple[Table, ...] = ()
-    runs_left_out: str = ""
-    troubles: tuple[Trouble, ...] | None = ()
-    troubles_left_out: str = ""
-    methods: tuple[MethodEntry, ...] = ()
-    provenances: tuple[Provenance, ...] = ()
     citations: tuple[str, ...] = ()
 
     def artefacts(self) -> Iterator[Artefact]:
@@ -101,11 +52,6 @@ class Page:
         yield from self.summary
         for chapter in self.chapters:
             yield from chapter.artefacts
-        for section in self.sections:
-            yield from section.artefacts
-        yield from self.curves
-        yield from self.histories
-        yield from self.runs
 
 
 def render(page: Page) -> str:

@@ -4,22 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from invariance.core.errors import InvarianceError
-from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.store import Group, Store
-from invariance.studies.support.base import Results, Study
+from invariance.studies.support.base import Results
 
 MOST_SETTINGS, MOST_TRIALS = 12, 12
 """Of the runs that belong to no study that is shown."""
-
-
-class Shown(NamedTuple):
-    """A study, and what the store holds of it at one scale."""
-
-    study: Study
-    results: Results
 
 
 @dataclass(frozen=True)
@@ -28,28 +21,28 @@ class Setting:
 
     data: str
     how: str
-    rows: Mapping[str, ComparisonRow]
+    rows: Mapping[str, SelectedRuns]
 
 
-def of_studies(shown: Iterable[Shown]) -> list[Setting]:
+def of_studies(studies: Iterable[Results]) -> list[Setting]:
     """The settings of these studies, those with most methods first, then those of most studies.
 
     What several studies share, under whatever name, comes once.
     """
-    found: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
+    by_name: dict[tuple[str, str], dict[str, SelectedRuns]] = {}
     used: Counter[tuple[str, str]] = Counter()
-    for study, results in shown:
-        named = [((arm.data, f"{arm.setting}, {results.scale}"), arm) for arm in study.arms(results.scale)]
+    for results in studies:
+        named = [((arm.data, f"{arm.setting}, {results.scale}"), arm) for arm in results.arms]
         used.update({setting for setting, _ in named})
         for setting, arm in named:
             if row := results.row(arm):
-                found.setdefault(setting, {}).setdefault(arm.method, row)
-    kept: dict[frozenset[str], Setting] = {}
-    for (data, how), rows in sorted(found.items(), key=lambda item: (-len(item[1]), -used[item[0]])):
+                by_name.setdefault(setting, {}).setdefault(arm.method, row)
+    by_trials: dict[frozenset[str], Setting] = {}
+    for (data, how), rows in sorted(by_name.items(), key=lambda item: (-len(item[1]), -used[item[0]])):
         trials = frozenset(row.spec.trial.key for row in rows.values())
-        if not any(trials <= others for others in kept):
-            kept[trials] = Setting(data, how, rows)
-    return list(kept.values())
+        if not any(trials <= others for others in by_trials):
+            by_trials[trials] = Setting(data, how, rows)
+    return list(by_trials.values())
 
 
 def of_other_runs(store: Store, groups: Sequence[Group], known: set[str], selection: str) -> tuple[list[Setting], str]:
@@ -70,26 +63,26 @@ def of_other_runs(store: Store, groups: Sequence[Group], known: set[str], select
     return settings, f"Not drawn: {left_out:,} more trials; the table of all runs has them." if left_out else ""
 
 
-def _readable(store: Store, keys: Iterable[str], selection: str) -> Iterator[ComparisonRow]:
+def _readable(store: Store, keys: Iterable[str], selection: str) -> Iterator[SelectedRuns]:
     """Trials with a run; one of a method or data set that is not installed any more is left out."""
     for key in keys:
         try:
             (runs,) = store.trials([key]).values()
-            row = ComparisonRow.of(runs, selection)
+            row = SelectedRuns.of(runs, selection)
         except InvarianceError:
             continue
         if row.runs:
             yield row
 
 
-def _names(rows: Sequence[ComparisonRow]) -> list[str]:
+def _names(rows: Sequence[SelectedRuns]) -> list[str]:
     """The method of each row, with the fields in which rows of one method differ."""
     plain = [dict(_flat(row.spec.trial.to_json())) for row in rows]
     titles = [row.spec.objective.title for row in rows]
     names: list[str] = []
     for fields, title in zip(plain, titles, strict=True):
-        alike = [other for other, its in zip(plain, titles, strict=True) if its == title]
-        differing = [k for k in fields if any(other.get(k) != fields[k] for other in alike)]
+        same_method = [other for other, its in zip(plain, titles, strict=True) if its == title]
+        differing = [k for k in fields if any(other.get(k) != fields[k] for other in same_method)]
         name = ", ".join([title, *(f"{k.rpartition('.')[2]} = {fields[k]}" for k in differing[:3])])
         names.append(name if name not in names else f"{name} ({len(names)})")
     return names

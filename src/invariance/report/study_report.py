@@ -3,105 +3,108 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import date
+from itertools import chain
 from statistics import fmean
-from typing import Any
 
 from invariance import __version__
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
-from invariance.core.catalogue import Catalogue
 from invariance.core.errors import UnknownName
-from invariance.data import DATA
-from invariance.experiments.store import Group, Store, Summary
-from invariance.methods import METHODS
+from invariance.experiments.store import Store, Summary
 from invariance.report.citation import citations
 from invariance.report.drawings import histories, spectra
-from invariance.report.page import MethodEntry, Page, Provenance, Section, Trouble
-from invariance.report.settings import Shown, of_other_runs, of_studies
+from invariance.report.page import Chapter, Page
+from invariance.report.run_chapters import WORST_FIRST, failures, installed, methods, provenance, trials
+from invariance.report.settings import of_other_runs, of_studies
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Study
-from invariance.studies.support.results import results
-from invariance.training.selection import label, rule
-
-MOST_TROUBLES, MOST_TRIALS = 200, 500
-WORST_FIRST = ("failed", "diverged", "collapsed")
+from invariance.studies.support.base import SCALES, Plan, Results, Study
+from invariance.studies.support.results import refuse_held_out, results
+from invariance.training.selection import label
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a reader wants to see: the named studies (all with runs, if none), at this scale (the largest with runs)."""
+def collect(
+    store: Store,
+    names: Sequence[str] = (),
+    *,
+    scale: str | None = None,
+    selection: str = "invariant",
+    title: str = "",
+    note: str = "",
+) -> Page:
+    """The page of the named studies, or of all with runs, at a scale, or at the largest with runs."""
+    refuse_held_out(selection)
+    studies = [results(plan, store, selection) for plan in _plans(store, names, scale)]
+    page = study_page(store, studies, selection, others=not names)
+    return replace(page, title=title or page.title, note=note)
 
-    names: tuple[str, ...] = ()
-    scale: str | None = None
-    selection: str = "invariant"
-    title: str = ""
-    note: str = ""
 
-
-def collect(store: Store, wish: Wish) -> Page:
-    """The page that a store and a wish give."""
-    rule(wish.selection)
+def study_page(store: Store, studies: Sequence[Results], selection: str, *, others: bool = False) -> Page:
+    """The page of these studies; ``others`` draws the runs of the store that belong to none of them too."""
     groups, runs = store.groups(), store.summaries()
-    shown = list(_shown(store, wish, {group.trial for group in groups}))
-    settings = of_studies(shown)
-    if not wish.names:
-        known = {key for _, found in shown for key in found.rows}
-        others, not_drawn = of_other_runs(store, groups, known, wish.selection)
-    else:
-        others, not_drawn = [], ""
-    curves, curves_left_out = spectra([*settings, *others], wish.selection)
-    lines, lines_left_out = histories([*settings, *others])
-    sections = tuple(Section(study.name, study.show(found)) for study, found in shown)
-    troubles = sorted((r for r in runs if r.status != "finished"), key=lambda r: WORST_FIRST.index(r.status))
+    settings, not_drawn = of_studies(studies), ""
+    if others:
+        known = {key for study in studies for key in study.rows}
+        more, not_drawn = of_other_runs(store, groups, known, selection)
+        settings += more
+    artefacts = [study.plan.study.show(study) for study in studies]
+    curves, curves_left_out = spectra(settings, selection)
+    lines, lines_left_out = histories(settings)
+    chapters = (
+        Chapter("studies", "Studies", artefacts=tuple(chain.from_iterable(artefacts))),
+        Chapter("curves", "Accuracy over environments", (), curves, f"{curves_left_out} {not_drawn}".strip()),
+        Chapter("histories", "Training histories", (), lines, f"{lines_left_out} {not_drawn}".strip()),
+        trials(groups),
+        failures(runs),
+        methods(installed({run.method for run in runs})),
+        provenance(store.provenances()),
+    )
     return Page(
-        title=wish.title or f"Report on {len(runs):,} run{'' if len(runs) == 1 else 's'}",
-        note=wish.note,
-        made=_made(store, wish),
+        title=f"Report on {len(runs):,} run{'' if len(runs) == 1 else 's'}",
+        note="",
+        made=_made(store, selection),
         facts=_facts(runs),
-        summary=(_overview(shown, sections, wish),) if shown else (),
-        sections=sections,
-        curves=curves,
-        curves_left_out=" ".join(filter(None, (curves_left_out, not_drawn))),
-        histories=lines,
-        histories_left_out=" ".join(filter(None, (lines_left_out, not_drawn))),
-        runs=(_trials(groups),) if groups else (),
-        runs_left_out=_rest(len(groups), MOST_TRIALS, "trials", "invariance runs list"),
-        troubles=tuple(map(_trouble, troubles[:MOST_TROUBLES])),
-        troubles_left_out=_rest(len(troubles), MOST_TROUBLES, "runs", "invariance runs list --status collapsed"),
-        methods=tuple(_methods({run.method for run in runs})),
-        provenances=tuple(Provenance(many, made["versions"], made["machine"]) for made, many in store.provenances()),
+        summary=(_overview(studies, artefacts, others=others),) if studies else (),
+        chapters=tuple(chapter for chapter in chapters if chapter.words or chapter.artefacts or chapter.left_out),
         citations=citations(),
     )
 
 
-def _shown(store: Store, wish: Wish, there: set[str]) -> Iterator[Shown]:
+def _plans(store: Store, names: Sequence[str], scale: str | None) -> Iterator[Plan]:
     """A study without runs is shown if it needs none, after all others, or if it was asked for.
 
     Among studies that have some, one that can have none yet is shown too: it says what it waits for.
     """
-    if wish.scale is not None and wish.scale not in SCALES:
-        raise UnknownName.of("scale", wish.scale, SCALES)
-    scales = [wish.scale] if wish.scale else list(SCALES)[::-1]
-    studies = [STUDIES[name]() for name in wish.names] or [cls() for cls in STUDIES.classes.values()]
-    found = [next((s for s in scales if _has_runs(study, s, there)), None) for study in studies]
-    order = sorted(zip(studies, found, strict=True), key=lambda pair: not wish.names and not pair[0].arms(scales[0]))
-    for study, scale in order:
-        arms = study.arms(scales[0])
-        waits = any(found) and all(arm.waits for arm in arms)
-        if scale or wish.names or not arms or waits:
-            yield Shown(study, results(study, scale or scales[0], store, wish.selection))
+    if scale is not None and scale not in SCALES:
+        raise UnknownName.of("scale", scale, SCALES)
+    scales = [scale] if scale else list(SCALES)[::-1]
+    stored = {group.trial for group in store.groups()}
+    studies = [STUDIES[name]() for name in names] or [cls() for cls in STUDIES.classes.values()]
+    plans = [_largest(study, scales, stored) for study in studies]
+    some = any(_has_runs(plan, stored) for plan in plans)
+    for plan in sorted(plans, key=lambda plan: not names and not plan.arms):
+        waits = some and all(arm.waits for arm in plan.arms)
+        if names or not plan.arms or waits or _has_runs(plan, stored):
+            yield plan
 
 
-def _has_runs(study: Study, scale: str, there: set[str]) -> bool:
-    return any(arm.spec and arm.spec.trial.key in there for arm in study.arms(scale))
+def _largest(study: Study, scales: Sequence[str], stored: set[str]) -> Plan:
+    """The study at the first of these scales that has runs; if none has, at the first."""
+    first = study.plan(scales[0])
+    if _has_runs(first, stored):
+        return first
+    return next((plan for plan in map(study.plan, scales[1:]) if _has_runs(plan, stored)), first)
 
 
-def _made(store: Store, wish: Wish) -> str:
+def _has_runs(plan: Plan, stored: set[str]) -> bool:
+    return any(arm.spec and arm.spec.trial.key in stored for arm in plan.arms)
+
+
+def _made(store: Store, selection: str) -> str:
     today = date.today()
     return (
         f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {store.path.name}. "
-        f"Checkpoint of each run: {label(wish.selection)}."
+        f"Checkpoint of each run: {label(selection)}."
     )
 
 
@@ -114,80 +117,38 @@ def _facts(runs: Sequence[Summary]) -> tuple[tuple[str, str], ...]:
     return (*((name, f"{many:,}") for name, many in facts), ("computed", spent))
 
 
-def _overview(shown: Sequence[Shown], sections: Sequence[Section], wish: Wish) -> Table:
+def _overview(studies: Sequence[Results], artefacts: Sequence[Sequence[Artefact]], *, others: bool) -> Table:
     """Every study in one line: how much of it there is, and how far it is from what is printed."""
     lines = []
-    for (study, found), section in zip(shown, sections, strict=True):
-        arms = study.arms(found.scale)
-        filled = sum(1 for arm in arms if (row := found.row(arm)) and row.chosen)
-        differences = [abs(q.difference) for q in _quantities(section.artefacts) if not math.isnan(q.difference)]
+    for study, shown in zip(studies, artefacts, strict=True):
+        arms = study.arms
+        filled = sum(1 for arm in arms if (row := study.row(arm)) and row.chosen)
+        differences = [abs(q.difference) for q in _quantities(shown) if not math.isnan(q.difference)]
         far = Quantity((fmean(differences),)) if differences else ""
         farthest = Quantity((max(differences),)) if differences else ""
-        scale = found.scale if arms else ""
-        many = len(differences) or ""
-        cells = (scale, f"{filled} of {len(arms)}" if arms else "no runs needed", many, far, farthest)
-        lines.append(Line(study.title, cells))
-    columns = ("scale", "places filled", "printed", "mean |Δ|", "largest |Δ|")
-    missing = [] if wish.names else [n for n in STUDIES.classes if n not in {study.name for study, _ in shown}]
-    scales = {found.scale for study, found in shown if study.arms(found.scale)}
-    notes = [f"{scale}: {SCALES[scale].about}." for scale in SCALES if scale in scales]
-    notes += [f"Not shown, since the store holds none of their runs: {', '.join(missing)}."] if missing else []
+        places = f"{filled} of {len(arms)}" if arms else "no runs needed"
+        cells = (study.scale if arms else "", places, len(differences) or "", far, farthest)
+        lines.append(Line(study.plan.study.title, cells))
     caption = (
         "What the store holds of each, how many of its numbers stand beside a printed one, and how far our means are "
         "from these, in percentage points."
     )
-    names = tuple(Column(name) for name in columns)
-    return Table("overview", "Studies at a glance", caption, "study", names, tuple(lines), notes=tuple(notes))
+    names = ("scale", "places filled", "printed", "mean |Δ|", "largest |Δ|")
+    notes = tuple(_overview_notes(studies, others=others))
+    title = "Studies at a glance"
+    return Table("overview", title, caption, "study", tuple(map(Column, names)), tuple(lines), notes=notes)
+
+
+def _overview_notes(studies: Sequence[Results], *, others: bool) -> Iterator[str]:
+    used = {study.scale for study in studies if study.arms}
+    yield from (f"{scale}: {SCALES[scale].about}." for scale in SCALES if scale in used)
+    shown = {study.plan.study.name for study in studies}
+    missing = [name for name in STUDIES.classes if name not in shown] if others else []
+    if missing:
+        yield f"Not shown, since the store holds none of their runs: {', '.join(missing)}."
 
 
 def _quantities(artefacts: Sequence[Artefact]) -> Iterator[Quantity]:
     for artefact in artefacts:
         if isinstance(artefact, Table):
             yield from (cell for line in artefact.lines for cell in line.cells if isinstance(cell, Quantity))
-
-
-def _trials(groups: Sequence[Group]) -> Table:
-    """All trials, their seeds together."""
-
-    def percent(share: float | None) -> Quantity | str:
-        return "" if share is None else Quantity((100 * share,))
-
-    lines = tuple(
-        Line(
-            _title(METHODS, g.method),
-            (
-                *(_title(DATA, g.data), g.recipe, g.runs, g.finished),
-                *(percent(g.average), percent(g.worst), percent(g.gap), Quantity((g.seconds / g.runs,)), g.trial[:10]),
-            ),
-        )
-        for g in groups[:MOST_TRIALS]
-    )
-    names = ("data", "recipe", "seeds", "finished", "average", "worst", "gap", "seconds a run", "key")
-    caption = (
-        "Every trial, its seeds together: accuracy in % at the end of training, over the test environments, mean over "
-        "the seeds that finished."
-    )
-    return Table("trials", "Every trial", caption, "method", tuple(map(Column, names)), lines)
-
-
-def _trouble(run: Summary) -> Trouble:
-    without = f", without {run.hold_out}" if run.hold_out is not None else ""
-    method = _title(METHODS, run.method) + without
-    return Trouble(run.key, method, _title(DATA, run.data), run.recipe, run.seed, run.status, run.reason)
-
-
-def _methods(names: set[str]) -> Iterator[MethodEntry]:
-    """Those that are installed."""
-    for name in sorted(names & METHODS.classes.keys(), key=lambda name: _title(METHODS, name).lower()):
-        cls = METHODS[name]
-        yield MethodEntry(cls.title, cls.formula, cls.citation, cls.differs)
-
-
-def _title(catalogue: Catalogue[Any], name: str) -> str:
-    """As it calls itself; the name of what is not installed any more."""
-    cls = catalogue.classes.get(name)
-    return getattr(cls, "title", name)
-
-
-def _rest(there: int, shown: int, what: str, command: str) -> str:
-    return f"Not listed: {there - shown:,} more {what}; see: {command}" if there > shown else ""

@@ -43,8 +43,8 @@ class Audit(Study):
 def impossible(numbers: Numbers) -> Table:
     """Pairs of average and gap that no predictor has."""
     lines = []
-    found = pairs(numbers, SYMMETRIC)
-    for pair in found:
+    printed_pairs = pairs(numbers, SYMMETRIC)
+    for pair in printed_pairs:
         average, gap = pair.average.mean, pair.gap.mean
         oppose, agree = ends(average, gap)
         outside = max(-oppose, agree - 100)
@@ -56,18 +56,20 @@ def impossible(numbers: Numbers) -> Table:
         "Accuracy of one predictor is a straight line in β, so over 19 environments from β = 0.05 to 0.95 its "
         "average and gap give its accuracy where colour opposes the label, average − gap/1.8, and where it agrees, "
         "average + gap/1.8. Listed is every pair for which one of them is below 0 or above 100 %. The last number "
-        f"says by how many points, beyond {SIGMAS} standard deviations of one trial on {IMAGES:,} images a test "
+        f"says by how many points, beyond {SIGMAS} standard deviations of one trial on {IMAGES:,} images per test "
         f"environment, or of {TRIALS} on {IMAGES // TRIALS:,}. Where it is negative, chance may explain the pair."
     )
     names = ("average", "gap", "where colour opposes", "where it agrees", "points beyond chance", "printed in")
-    return _table("impossible", "pairs of average and gap that cannot be", caption, names, lines, len(found), "pairs")
+    return _table(
+        "impossible", "pairs of average and gap that cannot be", caption, names, lines, len(printed_pairs), "pairs"
+    )
 
 
 def below_the_floor(numbers: Numbers) -> Table:
     """Gaps smaller than drawing the test environments makes them."""
     lines, steadiness = [], []
-    found = pairs(numbers, SYMMETRIC)
-    for pair in found:
+    printed_pairs = pairs(numbers, SYMMETRIC)
+    for pair in printed_pairs:
         floor = gap_floor(pair.average.mean)
         error = floor.std / TRIALS**0.5
         below = floor.mean - pair.gap.mean
@@ -77,7 +79,7 @@ def below_the_floor(numbers: Numbers) -> Table:
             lines.append(Line(pair.label, cells))
     caption = (
         "Test environments that are drawn independently differ by chance: even a predictor with one accuracy for all "
-        f"of them shows a gap, here with its deviation over trials, on {IMAGES:,} images an environment. Listed is "
+        f"of them shows a gap, here with its deviation over trials, on {IMAGES:,} images per environment. Listed is "
         f"every gap that is smaller than that, by more than {SIGMAS} standard errors of a mean of {TRIALS} trials. "
         "Such gaps need more images, or environments that share their draws."
     )
@@ -86,17 +88,19 @@ def below_the_floor(numbers: Numbers) -> Table:
         f"{sum(steadiness)} of {len(steadiness)} printed deviations of a gap are less than a third of what drawing "
         f"alone gives an invariant predictor; over {TRIALS} trials, one in a thousand should be."
     )
-    return _table("floor", "gaps smaller than chance makes them", caption, names, lines, len(found), "gaps", note)
+    return _table(
+        "floor", "gaps smaller than chance makes them", caption, names, lines, len(printed_pairs), "gaps", note
+    )
 
 
 def different_values(numbers: Numbers) -> Table:
     """Quantities that are printed with several values."""
     lines = [
         Line(
-            f"{found.meaning.method} · {found.meaning.data} · {found.meaning.training}",
-            (found.meaning.metric, found.values, found.difference, found.errors or "", found.reason),
+            f"{each.meaning.method} · {each.meaning.data} · {each.meaning.training}",
+            (each.meaning.metric, each.values, each.difference, each.errors or "", each.reason),
         )
-        for found in disagreements(numbers)
+        for each in disagreements(numbers)
     ]
     means = column_means(numbers)
     wrong = [mean for mean in means if not mean.follows]

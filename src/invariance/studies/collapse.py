@@ -1,6 +1,6 @@
 """How the paper's protocol, taken literally, ends, and how the debiased recipe does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
@@ -36,18 +36,14 @@ class Collapse(Study):
     most_seeds: ClassVar[int | None] = 1
 
     def arms(self, scale: str) -> list[Arm]:
-        often = {"evaluation": {"checkpoints": CHECKPOINTS[SCALES[scale].detail]}}
-        return [
-            arm(scale, method, DATA, profile, profile, often if profile == PAPER else {})
-            for profile, methods in ((PAPER, (*BASELINES, "BLOC-IRM")), (DEBIASED, METHODS))
-            for method in methods
-        ]
+        debiased = [arm(scale, method, DATA, DEBIASED, DEBIASED) for method in METHODS]
+        return paper_arms(scale, (*BASELINES, "BLOC-IRM")) + debiased
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """A figure of three panels and a table, of the first seed."""
-        arms = self.arms(results.scale)
-        found = [(a, row.runs[0]) for a in arms if (row := results.row(a)) and row.runs[0].history]
-        drawn = [(a, run) for a, run in found if a.method in METHODS]
+        arms = results.arms
+        first = [(a, row.runs[0]) for a in arms if (row := results.row(a)) and row.runs[0].history]
+        drawn = [(a, run) for a, run in first if a.method in METHODS]
         panels = tuple(
             Lines(label.partition(",")[0], "share of the run", label, tuple(_curve(a, run, of) for a, run in drawn))
             for label, of in PANELS.items()
@@ -56,10 +52,16 @@ class Collapse(Study):
         figure = Figure(self.name, self.title, self.caption, panels, results.provenance, notes)
         columns = tuple(Column(name, moment) for moment in MOMENTS for name in ("average", "gap"))
         columns += (Column("at the switch", "logits"), Column("end", "logits"), Column("collapsed from"))
-        lines = tuple(Line(a.method, _moments(run)) for a, run in found if a.setting == PAPER)
+        lines = tuple(Line(a.method, _moments(run)) for a, run in first if a.setting == PAPER)
         title, about = "Collapse: every method by the paper's protocol", "Average accuracy and gap in %, of one seed. "
         about += "'Highest after it' looks at test environments. 'Collapsed from' is a share of the run."
         return figure, Table(f"{self.name}-table", title, about, "method", columns, lines, results.provenance, notes)
+
+
+def paper_arms(scale: str, methods: Sequence[str]) -> list[Arm]:
+    """The paper's protocol with many checkpoints."""
+    often = {"evaluation": {"checkpoints": CHECKPOINTS[SCALES[scale].detail]}}
+    return [arm(scale, method, DATA, PAPER, PAPER, often) for method in methods]
 
 
 def _moments(run: Run) -> tuple[float | str, ...]:

@@ -44,13 +44,13 @@ class Controls(Study):
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One table; its notes are computed from its numbers."""
-        lines, found = [], dict[str, dict[str, dict[str, Quantity]]]()
-        for each in self.arms(results.scale):
+        lines, quantities = [], dict[str, dict[str, dict[str, Quantity]]]()
+        for each in results.arms:
             cells = {metric: _quantity(results, each, metric) for metric in METRICS}
-            found.setdefault(each.method, {})[each.setting] = cells
+            quantities.setdefault(each.method, {})[each.setting] = cells
             lines.append(Line(f"{each.method}: {each.setting}", (each.x, *cells.values())))
         columns = (Column("updates"), *(Column(metric) for metric in METRICS))
-        notes = (*_parts(found), *_estimators(found))
+        notes = (*_parts(quantities), *_estimators(quantities))
         return (Table(self.name, self.title, self.caption, "arm", columns, tuple(lines), results.provenance, notes),)
 
 
@@ -86,12 +86,12 @@ def _quantity(results: Results, arm: Arm, metric: str) -> Quantity:
     return replace(results.quantity(arm, metric, "controls"), printed=number)
 
 
-Found = Mapping[str, Mapping[str, Mapping[str, Quantity]]]
+Quantities = Mapping[str, Mapping[str, Mapping[str, Quantity]]]
 
 
-def _parts(found: Found) -> Iterator[str]:
+def _parts(quantities: Quantities) -> Iterator[str]:
     """How much of the change from large to small batches is due to their size, and how much to updates."""
-    for method, settings in found.items():
+    for method, settings in quantities.items():
         for metric in ("average", "gap"):
             order = (FULL_FEW, SMALL_FEW, FULL_MANY, SMALL_MANY)
             cells = [settings[setting][metric] for setting in order if setting in settings]
@@ -108,12 +108,12 @@ def _parts(found: Found) -> Iterator[str]:
                 )
 
 
-def _estimators(found: Found) -> Iterator[str]:
+def _estimators(quantities: Quantities) -> Iterator[str]:
     """What the split estimator changes where the squared one was run too."""
-    for method, settings in found.items():
-        squared = found.get(method.removesuffix(SPLIT), {})
+    for method, settings in quantities.items():
+        squared = quantities.get(method.removesuffix(SPLIT), {})
         for metric in ("average", "gap") if method.endswith(SPLIT) else ():
             both = [(s, settings[s][metric], squared[s][metric]) for s in settings if s in squared]
-            said = [f"{difference(new, old)} ({setting})" for setting, new, old in both if new.ours and old.ours]
-            if said:
-                yield f"{method}, {metric}: {'; '.join(said)} points against the squared estimator"
+            changes = [f"{difference(new, old)} ({setting})" for setting, new, old in both if new.ours and old.ours]
+            if changes:
+                yield f"{method}, {metric}: {'; '.join(changes)} points against the squared estimator"

@@ -1,15 +1,14 @@
 """Figure 2."""
 
 from dataclasses import replace
-from statistics import fmean, pstdev
 from typing import ClassVar, final
 
-from invariance.core.artefacts import Artefact, Boxes, Column, Curve, Figure, Line, Lines, Quantity, Table
+from invariance.core.artefacts import Artefact, Boxes, Column, Figure, Line, Lines, Quantity, Table
 from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.spectrum import UNIT, accuracy_curve
 
 DEFAULT = "β=0.9"
 """The only test environment of the literature before the paper."""
-UNIT = "accuracy, %"
 
 
 @final
@@ -31,11 +30,11 @@ class Figure2(Study):
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """The figure, and its averages beside those that the paper gives in words."""
-        arms = self.arms(results.scale)
+        arms = results.arms
         accuracy = {a.method: row.curve() for a in arms if (row := results.row(a)) and row.chosen}
         panels = (
-            Lines("over β", "β", UNIT, tuple(_curve(name, found) for name, found in accuracy.items())),
-            Boxes("over all environments", UNIT, {name: _all(found) for name, found in accuracy.items()}),
+            Lines("over β", "β", UNIT, tuple(accuracy_curve(*item) for item in accuracy.items())),
+            Boxes("over all environments", UNIT, {name: _all(each) for name, each in accuracy.items()}),
         )
         lines = tuple(Line(a.method, self._cells(results, a)) for a in arms)
         columns = (Column("average"), Column("gap"), Column(f"at {DEFAULT}"))
@@ -53,14 +52,5 @@ class Figure2(Study):
         return average, gap, replace(gap, ours=tuple(there))
 
 
-def _curve(name: str, found: dict[str, list[float]]) -> Curve:
-    """The mean over seeds in each environment."""
-    x = tuple(float(environment.removeprefix("β=")) for environment in found)
-    y = tuple(fmean(values) for values in found.values())
-    spread = [pstdev(values) for values in found.values()]
-    low, high = (tuple(m + sign * s for m, s in zip(y, spread, strict=True)) for sign in (-1, 1))
-    return Curve(name, x, y, low, high)
-
-
-def _all(found: dict[str, list[float]]) -> tuple[float, ...]:
-    return tuple(value for values in found.values() for value in values)
+def _all(accuracy: dict[str, list[float]]) -> tuple[float, ...]:
+    return tuple(value for values in accuracy.values() for value in values)

@@ -33,7 +33,7 @@ class FigureA2(Study):
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One surface for each batch size, of the first seed that has one."""
-        arms = self.arms(results.scale)
+        arms = results.arms
         grids = {a.setting: grid for a in arms if (grid := _first(results, a))}
         panels = tuple(_surface(setting, grid) for setting, grid in grids.items())
         notes = (*results.notes(arms), *(_flatness(setting, grid) for setting, grid in grids.items()))

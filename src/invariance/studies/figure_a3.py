@@ -35,18 +35,18 @@ class FigureA3(Study):
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One figure of two panels, of the first seed."""
-        arms = self.arms(results.scale)
-        found = [(a.setting, row.runs[0]) for a in arms if (row := results.row(a))]
+        arms = results.arms
+        first = [(a.setting, row.runs[0]) for a in arms if (row := results.row(a))]
         panels = (
-            Lines("as it is", "updates", "‖∇_w R^e‖²", tuple(_curves(found, normalised=False)), log_y=True),
-            Lines("over ‖z‖²", "updates", "‖∇_w R^e‖² / ‖z‖²", tuple(_curves(found, normalised=True)), log_y=True),
+            Lines("as it is", "updates", "‖∇_w R^e‖²", tuple(_curves(first, normalised=False)), log_y=True),
+            Lines("over ‖z‖²", "updates", "‖∇_w R^e‖² / ‖z‖²", tuple(_curves(first, normalised=True)), log_y=True),
         )
         return (Figure(self.name, self.title, self.caption, panels, results.provenance, results.notes(arms)),)
 
 
-def _curves(found: Sequence[tuple[str, Run]], *, normalised: bool) -> Iterator[Curve]:
+def _curves(runs: Sequence[tuple[str, Run]], *, normalised: bool) -> Iterator[Curve]:
     """One curve for each environment of each run; a logarithmic axis has no place for zeros."""
-    for setting, run in found:
+    for setting, run in runs:
         paths: dict[str, dict[int, float]] = {}
         for checkpoint in run.history:
             if vitals := checkpoint.vitals:

@@ -21,10 +21,10 @@ class Parts(AccuracyTable):
     )
 
     def arms(self, scale: str) -> list[Arm]:
-        found = []
+        arms = []
         for data in DATA:
-            found.append(arm(scale, "ERM", data, "neither", "debiased"))
-            found.append(arm(scale, "Env-PoE", data, "debiasing", "debiased"))
-            found += [arm(scale, method, data, "penalty", "short") for method in METHODS]
-            found += [arm(scale, method, data, "both", "debiased") for method in METHODS]
-        return found
+            arms.append(arm(scale, "ERM", data, "neither", "debiased"))
+            arms.append(arm(scale, "Env-PoE", data, "debiasing", "debiased"))
+            arms += [arm(scale, method, data, "penalty", "short") for method in METHODS]
+            arms += [arm(scale, method, data, "both", "debiased") for method in METHODS]
+        return arms

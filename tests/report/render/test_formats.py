@@ -3,7 +3,7 @@ import math
 import pytest
 
 from invariance.core.artefacts import Printed, Quantity
-from invariance.report.render.formats import alike, clean, difference, fixed, mean, plain, printed
+from invariance.report.render.formats import clean, difference, fixed, mean, plain, printed, same_decimals
 
 
 def test_a_quantity_is_its_mean_and_deviation():
@@ -50,16 +50,16 @@ def test_whole_numbers_are_written_in_full():
 
 
 def test_numbers_of_one_column_have_the_same_decimals():
-    assert alike([1.0, 2.345, math.nan]) == ["1.00", "2.35", "–"]
-    assert alike([99.5, 7.125]) == ["99.5", "7.1"]
+    assert same_decimals([1.0, 2.345, math.nan]) == ["1.00", "2.35", "–"]
+    assert same_decimals([99.5, 7.125]) == ["99.5", "7.1"]
 
 
 def test_counts_stay_counts():
-    assert alike([1, 250, 0]) == ["1", "250", "0"]
+    assert same_decimals([1, 250, 0]) == ["1", "250", "0"]
 
 
 def test_numbers_of_very_different_size_are_each_written_in_full():
-    assert alike([100.5, 0.001]) == ["100.5", "0.001"]
+    assert same_decimals([100.5, 0.001]) == ["100.5", "0.001"]
 
 
 def test_control_characters_are_removed():

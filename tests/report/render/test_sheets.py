@@ -1,12 +1,12 @@
-"""Sheets and grids: what every renderer shares."""
+"""Sheets and text tables: what every renderer shares."""
 
 import math
 
 import pytest
 
 from invariance.core.artefacts import Boxes, Column, Curve, Figure, Line, Lines, Printed, Quantity, Surface, Table
-from invariance.report.render.grid import grids
 from invariance.report.render.sheets import Footnotes, is_empty, sheets
+from invariance.report.render.text_tables import text_tables
 
 
 def test_a_table_keeps_ours_printed_difference_and_note(table):
@@ -70,8 +70,8 @@ def test_a_surface_says_where_it_is_lowest():
     assert [entry.value for entry in sheet.rows[0].entries] == [4, 1, 2, 5, 6]
 
 
-def test_a_grid_has_a_column_for_each_part_of_a_quantity(table):
-    first = grids(table)[0]
+def test_a_text_table_has_a_column_for_each_part_of_a_quantity(table):
+    first = text_tables(table)[0]
     assert first.title == "large batch · Colored-MNIST"
     assert first.names()[:4] == ["method", "average, ours", "average, printed", "average, difference"]
     assert first.rows[0] == ("GrayScale", "68.3 ± 0.3", "68.33 ± 0.31", "−0.0", "69.3 ± 0.3", "68.33 ± 0.31", "+1.0")
@@ -80,27 +80,27 @@ def test_a_grid_has_a_column_for_each_part_of_a_quantity(table):
 
 def test_a_narrow_table_stays_whole_under_its_groups():
     columns = (Column("a", "G"), Column("b", "G"), Column("c", "H"))
-    (grid,) = grids(Table("t", "", "", "m", columns, (Line("one", (Quantity((1.0,)), 2.0, "x")),)))
-    assert grid.header == (("", "G", "G", "H"), ("m", "a", "b", "c"))
-    assert grid.spans(0) == [("", 1), ("G", 2), ("H", 1)]
+    (made,) = text_tables(Table("t", "", "", "m", columns, (Line("one", (Quantity((1.0,)), 2.0, "x")),)))
+    assert made.header == (("", "G", "G", "H"), ("m", "a", "b", "c"))
+    assert made.spans(0) == [("", 1), ("G", 2), ("H", 1)]
 
 
 def test_neighbours_of_different_groups_are_not_one_heading():
     columns = (Column("a", "G"), Column("a", "H"))
     cells = (Quantity((1.0,), Printed(1.0)), Quantity((1.0,), Printed(1.0)))
-    (grid,) = grids(Table("t", "", "", "m", columns, (Line("one", cells),)))
-    assert grid.spans(1) == [("", 1), ("a", 3), ("a", 3)]
+    (made,) = text_tables(Table("t", "", "", "m", columns, (Line("one", cells),)))
+    assert made.spans(1) == [("", 1), ("a", 3), ("a", 3)]
 
 
-def test_every_row_of_every_grid_is_as_wide_as_its_header(artefacts):
+def test_every_row_of_every_text_table_is_as_wide_as_its_header(artefacts):
     for artefact in artefacts:
-        for grid in grids(artefact):
-            assert {len(row) for row in (*grid.header, *grid.rows)} == {grid.width}
+        for made in text_tables(artefact):
+            assert {len(row) for row in (*made.header, *made.rows)} == {made.width}
 
 
 def test_an_artefact_without_anything_is_no_error():
     empty = Figure("f", "", "", (Lines("", "x", "y", ()), Boxes("", "y", {}), Surface("", "x", "y", "z", (), (), ())))
     assert is_empty(empty)
-    assert len(grids(empty)) == 3
-    (grid,) = grids(Table("t", "", "", "method", (), ()))
-    assert grid.names() == ["method"]
+    assert len(text_tables(empty)) == 3
+    (made,) = text_tables(Table("t", "", "", "method", (), ()))
+    assert made.names() == ["method"]

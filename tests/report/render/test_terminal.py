@@ -3,6 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
+from invariance.core.artefacts import Column, Line, Quantity, Sparkline, Table
 from invariance.report.render.terminal import show
 
 
@@ -40,3 +41,15 @@ def test_a_name_neither_colours_nor_rings(artefacts):
         assert "\x1b" not in text
         assert "\x07" not in text
     assert "[link](javascript:alert(1))" in printed(artefacts[0], width=200)  # rich reads brackets as markup
+
+
+def test_deviations_of_a_column_are_equally_wide_and_values_are_bars():
+    quantities = (Quantity((50.0, 50.0)), Quantity((40.0, 75.2)), Quantity((7.0,), note="collapsed 1 of 2"))
+    lines = tuple(Line(name, (q, Sparkline((0.0, 50.0, 100.0)))) for name, q in zip("xyz", quantities, strict=True))
+    text = printed(Table("t", "Title", "", "method", (Column("average"), Column("over β")), lines))
+    shown = [line.rstrip() for line in text.splitlines() if "█" in line]
+    assert shown == [
+        " x       50.0 ± 0.0    ▁▅█",
+        " y       57.6 ±17.6    ▁▅█",
+        " z        7.0       a  ▁▅█",
+    ]

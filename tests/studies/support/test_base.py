@@ -120,10 +120,10 @@ def test_missing_points_of_a_figure_are_counted_and_failures_named(results):
 )
 def test_provenance_counts_seeds(seeds, said, results):
     study = STUDIES["figure-2"]()
-    arms = study.arms("full")
+    plan = study.plan("full")
     rows = {}
-    for n, own in zip(seeds, arms, strict=False):
+    for n, own in zip(seeds, plan.arms, strict=False):
         rows |= results(study, "full", n, having=lambda a, own=own: a == own).rows
-    provenance = Results("full", "oracle", rows).provenance
+    provenance = Results(plan, "oracle", rows).provenance
     assert f"· {said}" in provenance
     assert provenance.endswith("checkpoint: oracle (has seen test data)")

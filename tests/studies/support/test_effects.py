@@ -17,9 +17,9 @@ def test_a_standard_error_needs_two_seeds():
 
 
 def test_a_difference_is_told_when_it_is_twice_its_error():
-    assert difference(around(70.0), around(69.0)).told
-    assert not difference(around(70.0), around(69.9)).told
-    assert not difference(Quantity((70.0,)), Quantity((60.0,))).told
+    assert difference(around(70.0), around(69.0)).significant
+    assert not difference(around(70.0), around(69.9)).significant
+    assert not difference(Quantity((70.0,)), Quantity((60.0,))).significant
     assert str(difference(around(70.0), around(71.0))) == "−1.00 ± 0.08"
     assert str(difference(Quantity((70.0,)), Quantity((69.0,)))) == "+1.00"
 

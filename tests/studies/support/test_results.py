@@ -5,8 +5,8 @@ import pytest
 from invariance.core.errors import BadValue
 from invariance.experiments.store import Store
 from invariance.studies import STUDIES
+from invariance.studies.support.results import refuse_held_out, specs
 from invariance.studies.support.results import results as from_store
-from invariance.studies.support.results import specs
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def store(tmp_path):
 
 def test_every_arm_is_run_with_every_seed():
     study = STUDIES["table-4"]()
-    wanted = specs(study, "quick", 3)
+    wanted = specs(study.plan("quick"), 3)
     assert len({spec.key for spec in wanted}) == len(wanted) == 3 * len(study.arms("quick"))
     assert {spec.seed for spec in wanted} == {0, 1, 2}
 
@@ -27,17 +27,17 @@ def test_arms_that_wait_need_no_run():
     for name, seeds in (("table-5", 10), ("table-a1", 1)):
         study = STUDIES[name]()
         ready = [arm for arm in study.arms("full") if not arm.waits]
-        assert len(specs(study, "full", seeds)) == seeds * len(ready)
+        assert len(specs(study.plan("full"), seeds)) == seeds * len(ready)
     assert len([arm for arm in ready if arm.data in ("Colored-MNIST", "Colored-FMNIST")]) == 18
 
 
 def test_seeds_that_would_not_be_shown_are_not_run():
-    assert len(specs(STUDIES["figure-a2"](), "full", 10)) == 2
+    assert len(specs(STUDIES["figure-a2"]().plan("full"), 10)) == 2
 
 
 def test_no_seed_is_too_few():
     with pytest.raises(BadValue, match="seeds = 0; at least 1 is needed"):
-        specs(STUDIES["table-4"](), "quick", 0)
+        specs(STUDIES["table-4"]().plan("quick"), 0)
 
 
 def test_every_seed_in_the_store_counts_and_nothing_else(store, run):
@@ -47,7 +47,7 @@ def test_every_seed_in_the_store_counts_and_nothing_else(store, run):
         store.add(run(replace(erm, seed=seed), 0.8 + 0.01 * seed))
     store.add(run(irmv1, status="diverged"))
     store.add(run(study.arms("quick")[2].spec))
-    found = from_store(study, "full", store)
+    found = from_store(study.plan("full"), store)
     assert found.rows.keys() == {erm.key, irmv1.key}
     (table,) = study.show(found)
     average = table.lines[0].cells[0]
@@ -61,11 +61,11 @@ def test_runs_that_held_an_environment_out_do_not_count(store, run):
     study = STUDIES["table-a5"]()
     erm = study.arms("full")[0].spec
     store.add(run(erm.holding_out("β=0.2"), status="diverged"))
-    assert not from_store(study, "full", store).rows
+    assert not from_store(study.plan("full"), store).rows
     store.add(run(erm))
-    assert from_store(study, "full", store).rows[erm.key].status == "finished"
+    assert from_store(study.plan("full"), store).rows[erm.key].status == "finished"
 
 
-def test_a_rule_that_holds_environments_out_is_refused(store):
+def test_a_rule_that_holds_environments_out_is_refused():
     with pytest.raises(BadValue, match="leave-one-environment-out needs runs that hold environments out"):
-        from_store(STUDIES["table-4"](), "full", store, "leave-one-environment-out")
+        refuse_held_out("leave-one-environment-out")

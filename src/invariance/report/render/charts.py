@@ -23,7 +23,7 @@ FEW = 40
 
 
 def charts(figure: Figure, palette: Palette) -> list[dict[str, Any]]:
-    """One chart a panel; surfaces share their colour scale."""
+    """One chart per panel; surfaces share their colour scale."""
     heights = [z for panel in figure.panels if isinstance(panel, Surface) for row in panel.z for z in row]
     heights = [z for z in heights if math.isfinite(z)]
     span = (min(heights), max(heights)) if heights else (0.0, 1.0)

@@ -5,14 +5,14 @@ import io
 import math
 from collections.abc import Iterator
 
-from invariance.core.artefacts import Artefact, Boxes, Cell, Figure, Lines, Panel, Quantity, Surface, Table
-from invariance.report.render.formats import clean
+from invariance.core.artefacts import Artefact, Boxes, Cell, Figure, Lines, Panel, Quantity, Sparkline, Surface, Table
+from invariance.report.render.formats import clean, numbered
 
 Record = dict[str, str | float]
 
 
 def records(artefact: Artefact) -> list[Record]:
-    """One record a number: of a table with its place in it, of a figure as it is drawn."""
+    """One record per number: of a table with its place in it, of a figure as it is drawn."""
     return list(_table(artefact) if isinstance(artefact, Table) else _figure(artefact))
 
 
@@ -31,7 +31,7 @@ def comma_separated(artefact: Artefact) -> str:
 def _table(table: Table) -> Iterator[Record]:
     for line in table.lines:
         for column, cell in zip(table.columns, line.cells, strict=True):
-            if cell != "":
+            if cell not in ("", ()):
                 yield {"line": line.label, "group": column.group, "column": column.name, **_cell(cell)}
 
 
@@ -48,6 +48,10 @@ def _cell(cell: Cell) -> Record:
                 "difference": cell.difference,
                 "note": cell.note,
             }
+        case Sparkline():
+            return {"text": " ".join(map(repr, cell.values))}
+        case tuple():
+            return {"text": numbered(cell)}
         case str():
             return {"text": cell}
         case _:

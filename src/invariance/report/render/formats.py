@@ -14,8 +14,13 @@ PRINTED_DECIMALS = 2
 
 def clean(text: object) -> str:
     """One line without control characters: what others named may go to a terminal or into a cell."""
-    kept = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
-    return " ".join("".join(c for c in kept if unicodedata.category(c) not in ("Cf", "Cs", "Co", "Cn")).split())
+    spaced = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
+    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cf", "Cs", "Co", "Cn")).split())
+
+
+def numbered(sentences: Sequence[str]) -> str:
+    """Sentences as one text, "1. … 2. …"."""
+    return clean(" ".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)))
 
 
 def fixed(value: float, decimals: int = 1, *, signed: bool = False) -> str:
@@ -34,7 +39,7 @@ def plain(value: float) -> str:
     return f"{value:.4g}".replace("-", MINUS)
 
 
-def alike(values: Sequence[float]) -> list[str]:
+def same_decimals(values: Sequence[float]) -> list[str]:
     """Numbers of one column with the same decimals, three digits for the largest; each by itself if that hides some."""
     finite = [abs(v) for v in values if math.isfinite(v) and v]
     if all(float(v).is_integer() for v in finite):

@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from invariance.core.artefacts import Artefact, Figure
 from invariance.report.render.formats import clean
-from invariance.report.render.grid import Grid, grids
+from invariance.report.render.sparkline import BARS
+from invariance.report.render.text_tables import TextTable, text_tables
 
 LONG = 40
 """Characters beyond which a cell is broken into lines."""
@@ -26,6 +27,7 @@ SPECIAL = _pairs(r"""
     < $<$  > $>$  | $|$  " ''  ` \textasciigrave{}  – --  — ---  … \ldots{}  ‘ `  ’ '  “ ``  ” ''
     ß \ss{}  æ \ae{}  Æ \AE{}  ø \o{}  Ø \O{}  ł \l{}  Ł \L{}  œ \oe{}  Œ \OE{}  ı \i{}  § \S{}  © \copyright{}
 """)
+SPECIAL |= {bar: rf"\rule{{2pt}}{{{height}pt}}" for height, bar in enumerate(BARS, 1)}
 SPECIAL |= {"[": "{[}", "]": "{]}"}  # after \\ a bracket would be read as a length
 ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0304\u0306\u0307\u030b", "`'^~\"rv=u.H", strict=True))
 ACCENTS |= {"\u0327": "c", "\u0328": "k"}
@@ -65,9 +67,9 @@ def latex(artefact: Artefact, picture: str = "") -> str:
     """
     if isinstance(artefact, Figure) and picture:
         return _float("figure", artefact, [f"  \\includegraphics[width=\\linewidth]{{{picture}}}"])
-    pages = list(_pages(grids(artefact)))
+    pages = list(_pages(text_tables(artefact)))
     return "\n".join(
-        _float("table", artefact, [line for grid in page for line in _tabular(grid)], number)
+        _float("table", artefact, [line for table in page for line in _tabular(table)], number)
         for number, page in enumerate(pages)
     )
 
@@ -83,13 +85,13 @@ def _float(kind: str, artefact: Artefact, body: Iterable[str], number: int = 0) 
     return "\n".join([*lines, f"\\end{{{kind}}}"]) + "\n"
 
 
-def _pages(parts: Iterable[Grid]) -> Iterator[list[Grid]]:
-    """Grids that fit onto a page together; one with too many rows goes on on the next."""
-    page: list[Grid] = []
+def _pages(parts: Iterable[TextTable]) -> Iterator[list[TextTable]]:
+    """Tables that fit onto a page together; one with too many rows goes on on the next."""
+    page: list[TextTable] = []
     room = ROWS
-    for grid in parts:
-        for start in range(0, max(len(grid.rows), 1), ROWS):
-            part = replace(grid, rows=grid.rows[start : start + ROWS])
+    for table in parts:
+        for start in range(0, max(len(table.rows), 1), ROWS):
+            part = replace(table, rows=table.rows[start : start + ROWS])
             if page and len(part.rows) > room:
                 yield page
                 page, room = [], ROWS
@@ -108,34 +110,34 @@ def document(names: Iterable[str]) -> str:
     )
 
 
-def _tabular(grid: Grid) -> Iterator[str]:
-    if grid.title:
-        yield f"  \\par\\medskip\\textbf{{{escape(grid.title)}}}\\par\\smallskip"
+def _tabular(table: TextTable) -> Iterator[str]:
+    if table.title:
+        yield f"  \\par\\medskip\\textbf{{{escape(table.title)}}}\\par\\smallskip"
     yield r"  {\small\setlength{\tabcolsep}{4pt}%"
     yield r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-    yield f"  \\begin{{tabular}}{{@{{}}{''.join(_columns(grid))}@{{}}}}"
+    yield f"  \\begin{{tabular}}{{@{{}}{''.join(_columns(table))}@{{}}}}"
     yield r"    \toprule"
-    for level in range(len(grid.header)):
-        yield from _header(grid, level)
+    for level in range(len(table.header)):
+        yield from _header(table, level)
     yield r"    \midrule"
-    for row in grid.rows:
+    for row in table.rows:
         yield f"    {' & '.join(map(escape, row))} \\\\"
     yield r"    \bottomrule"
     yield r"  \end{tabular}}}"
-    for mark, note in grid.footnotes:
+    for mark, note in table.footnotes:
         yield f"  \\par{{\\footnotesize {{[}}{mark}{{]}} {escape(note)}\\par}}"
 
 
-def _columns(grid: Grid) -> Iterator[str]:
+def _columns(table: TextTable) -> Iterator[str]:
     """Numbers to the right, words to the left, many words on several lines."""
-    for column, numeric in enumerate(grid.numeric):
-        long = max((len(row[column]) for row in grid.rows), default=0) > LONG
+    for column, numeric in enumerate(table.numeric):
+        long = max((len(row[column]) for row in table.rows), default=0) > LONG
         yield "r" if numeric else r"p{6cm}" if long else "l"
 
 
-def _header(grid: Grid, level: int) -> Iterator[str]:
+def _header(table: TextTable, level: int) -> Iterator[str]:
     """A line of headings, with a rule under each that stands over several columns."""
-    spans = grid.spans(level)
+    spans = table.spans(level)
     cells = [escape(text) if n == 1 else f"\\multicolumn{{{n}}}{{c}}{{{escape(text)}}}" for text, n in spans]
     yield f"    {' & '.join(cells)} \\\\"
     ends = accumulate(n for _, n in spans)

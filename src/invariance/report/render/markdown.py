@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from invariance.core.artefacts import Artefact
 from invariance.report.render.formats import clean
-from invariance.report.render.grid import Grid, grids
+from invariance.report.render.text_tables import TextTable, text_tables
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&!$])")
 
@@ -14,10 +14,10 @@ def markdown(artefact: Artefact, picture: str = "") -> str:
     """Heading, caption, tables and notes; ``picture`` is the file that shows a figure."""
     parts = [f"## {escape(artefact.title)}", escape(artefact.caption)]
     parts += [f"![{escape(artefact.title)}](<{picture}>)"] if picture else []
-    for grid in grids(artefact):
-        parts += [f"**{escape(grid.title)}**"] if grid.title else []
-        parts.append("\n".join(_table(grid)))
-        parts += [f"[{mark}] {escape(note)}" for mark, note in grid.footnotes]
+    for table in text_tables(artefact):
+        parts += [f"**{escape(table.title)}**"] if table.title else []
+        parts.append("\n".join(_table(table)))
+        parts += [f"[{mark}] {escape(note)}" for mark, note in table.footnotes]
     parts += [escape(note) for note in artefact.notes]
     parts += [f"*{escape(artefact.provenance)}*"] if artefact.provenance else []
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -28,10 +28,10 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", clean(text))
 
 
-def _table(grid: Grid) -> Iterator[str]:
-    yield _line([escape(name) for name in grid.names()])
-    yield _line(["--:" if numeric else "---" for numeric in grid.numeric])
-    for row in grid.rows:
+def _table(table: TextTable) -> Iterator[str]:
+    yield _line([escape(name) for name in table.names()])
+    yield _line(["--:" if numeric else "---" for numeric in table.numeric])
+    for row in table.rows:
         yield _line([escape(text) for text in row])
 
 

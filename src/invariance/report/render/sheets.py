@@ -7,15 +7,32 @@ from itertools import groupby
 from statistics import fmean, quantiles
 from string import ascii_lowercase
 
-from invariance.core.artefacts import Artefact, Boxes, Cell, Column, Figure, Lines, Panel, Quantity, Surface, Table
-from invariance.report.render.formats import alike, clean, difference, mean, plain, printed
+from invariance.core.artefacts import (
+    Artefact,
+    Boxes,
+    Cell,
+    Column,
+    Figure,
+    Formula,
+    Lines,
+    Panel,
+    Quantity,
+    Sparkline,
+    Surface,
+    Table,
+)
+from invariance.report.render.formats import clean, difference, mean, numbered, plain, printed, same_decimals
+from invariance.report.render.sparkline import sparkline
+
+FEW_WORDS = 40
+"""In characters."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A place in a sheet: our number or a word, the printed number beside it, and the mark of a footnote.
 
-    ``value`` is what it is sorted by; words have none.
+    ``value`` is what it is sorted by; words have none. A ``formula`` may be typeset; ``sentences`` may be a list.
     """
 
     text: str
@@ -23,6 +40,8 @@ class Entry:
     difference: str = ""
     mark: str = ""
     value: float | None = None
+    formula: bool = False
+    sentences: tuple[str, ...] = ()
 
     @property
     def blank(self) -> bool:
@@ -61,8 +80,13 @@ class Sheet:
         """Whether a column has numbers."""
         return any(row.entries[column].value is not None or row.entries[column].printed for row in self.rows)
 
+    @property
+    def wordy(self) -> bool:
+        """Whether it has texts of more than a few words."""
+        return any(len(entry.text) > FEW_WORDS for row in self.rows for entry in row.entries)
+
     def split(self) -> "tuple[Sheet, ...]":
-        """One sheet a group, without the rows that are blank there."""
+        """One sheet per group, without the rows that are blank there."""
         parts, start = [], 0
         for group, length in self.groups:
             part = slice(start, start + length)
@@ -85,7 +109,7 @@ def sheets(artefact: Artefact) -> tuple[Sheet, ...]:
 
 
 class Footnotes:
-    """Notes by their marks a, b, c, …, each kept once."""
+    """Notes by their marks a, b, c, …, each listed once."""
 
     def __init__(self) -> None:
         self.marks: dict[str, str] = {}
@@ -119,8 +143,8 @@ def _table(table: Table) -> Sheet:
 
 
 def _numbers(cells: Sequence[Cell]) -> list[str]:
-    """The plain numbers of a column as text, alike; empty where there is something else."""
-    texts = iter(alike([cell for cell in cells if isinstance(cell, int | float)]))
+    """The plain numbers of a column as text, with the same decimals; empty where there is something else."""
+    texts = iter(same_decimals([cell for cell in cells if isinstance(cell, int | float)]))
     return [next(texts) if isinstance(cell, int | float) else "" for cell in cells]
 
 
@@ -130,8 +154,12 @@ def _entry(cell: Cell, text: str, notes: Footnotes) -> Entry:
             value = None if math.isnan(cell.mean) else cell.mean
             mark = notes.mark(clean(cell.note))
             return Entry(mean(cell), printed(cell.printed), difference(cell), mark, value)
+        case Sparkline():
+            return Entry(sparkline(cell.values, cell.low, cell.high))
+        case tuple():
+            return Entry(numbered(cell), sentences=tuple(map(clean, cell)))
         case str():
-            return Entry(clean(cell))
+            return Entry(clean(cell), formula=isinstance(cell, Formula))
         case _:
             return _number(cell, text)
 
@@ -166,7 +194,7 @@ def _plain_sheet(
     title: str, heading: str, names: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], group: str = ""
 ) -> Sheet:
     columns = tuple(Column(clean(name), clean(group)) for name in names)
-    texts = zip(*(alike(column) for column in zip(*(values for _, values in rows), strict=True)), strict=True)
+    texts = zip(*(same_decimals(column) for column in zip(*(values for _, values in rows), strict=True)), strict=True)
     lines = tuple(
         SheetRow(clean(label), tuple(map(_number, values, text)))
         for (label, values), text in zip(rows, texts, strict=True)

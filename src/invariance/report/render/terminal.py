@@ -11,17 +11,20 @@ from rich.text import Text
 
 from invariance.core.artefacts import Artefact, Curve, Lines, Table
 from invariance.report.render.formats import clean, plain
-from invariance.report.render.sheets import Sheet, SheetRow, sheets
+from invariance.report.render.sheets import Entry, Sheet, sheets
 from invariance.report.render.sparkline import sparkline
 
 NARROW = 4
 """Columns with printed numbers, or twice as many without, that still fit beside each other."""
+MANY = 8
+"""Columns that leave no room for space between them."""
 BARS = 32
 
 
 def show(artefact: Artefact) -> RenderableType:
     """Title, tables and notes, ready to print."""
-    parts: list[RenderableType] = [Text(clean(artefact.title), "bold"), Text(clean(artefact.caption), "dim")]
+    parts: list[RenderableType] = [Text(clean(artefact.title), "bold")]
+    parts += [Text(clean(artefact.caption), "dim")] if artefact.caption else []
     if isinstance(artefact, Table):
         (sheet,) = sheets(artefact)
         parts += map(_drawn, _parts(sheet))
@@ -43,33 +46,44 @@ def _parts(sheet: Sheet) -> Iterator[Sheet]:
 
 
 def _drawn(sheet: Sheet) -> Drawn:
-    table = _empty(sheet.title)
+    table = _empty(sheet.title, tight=len(sheet.columns) >= MANY)
     table.add_column(Text(sheet.heading), no_wrap=True)
+    cells = [[Text(row.label) for row in sheet.rows]]
     for index, column in enumerate(sheet.columns):
-        name = Text(" · ".join(filter(None, (column.group, column.name))))
+        name = " · ".join(filter(None, (column.group, column.name)))
+        entries = [row.entries[index] for row in sheet.rows]
         if sheet.numeric(index):
-            table.add_column(name, justify="right", no_wrap=True)
+            head, *numbers = _aligned(name, entries)
+            table.add_column(head, no_wrap=True)
+            cells.append(numbers)
         else:
-            table.add_column(name)
+            table.add_column(Text(name), overflow="fold")
+            cells.append([Text(entry.text) for entry in entries])
         if sheet.compares(index):
             table.add_column("printed", justify="right", style="dim", no_wrap=True)
             table.add_column("Δ", justify="right", style="dim", no_wrap=True)
-    for row in sheet.rows:
-        table.add_row(Text(row.label), *_cells(sheet, row))
+            cells.append([Text(entry.printed.partition(" ")[0]) for entry in entries])
+            cells.append([Text(entry.difference) for entry in entries])
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
     return table
 
 
-def _cells(sheet: Sheet, row: SheetRow) -> Iterator[Text]:
-    for index, entry in enumerate(row.entries):
-        marks = max(len(other.entries[index].mark) for other in sheet.rows)
-        text = Text(entry.text.replace("± ", "±"))
-        yield text.append(f" {entry.mark:{marks}}" if marks else "", "yellow")
-        if sheet.compares(index):
-            yield from (Text(entry.printed.partition(" ")[0]), Text(entry.difference))
+def _aligned(name: str, column: Sequence[Entry]) -> list[Text]:
+    """A heading and its numbers, aligned to the right: mean, deviation and the mark of a footnote each by itself."""
+    parts = [entry.text.partition(" ± ") for entry in column]
+    width = max(len(deviation) for _, _, deviation in parts)
+    room = " " * (width + len(" ±")) if width else ""
+    texts = [mean + (f" ±{deviation:>{width}}" if deviates else room) for mean, deviates, deviation in parts]
+    marks = max(len(entry.mark) for entry in column)
+    notes = [f" {entry.mark:{marks}}" if marks else "" for entry in column]
+    across = max(len(name) - len(notes[0]), *map(len, texts))
+    numbers = [Text(f"{text:>{across}}").append(note, "yellow") for text, note in zip(texts, notes, strict=True)]
+    return [Text(f"{name:>{across}}"), *numbers]
 
 
 def _curves(panel: Lines) -> Drawn:
-    """One line a curve: its shape, where it begins and ends, its mean."""
+    """One line per curve: its shape, where it begins and ends, its mean."""
     table = _empty(panel.title)
     table.add_column(Text(clean(panel.y_label)), no_wrap=True)
     places = [x for curve in panel.curves for x in curve.x]
@@ -108,7 +122,6 @@ def _reach(values: Sequence[float]) -> tuple[float, float]:
     return (min(finite), max(finite)) if max(finite) > min(finite) else (min(finite), min(finite) + 1)
 
 
-def _empty(title: str) -> Drawn:
-    return Drawn(
-        title=Text(title, "bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+def _empty(title: str, *, tight: bool = False) -> Drawn:
+    heading = Text(title, "bold") if title else None
+    return Drawn(title=heading, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0 if tight else 1, 0, 0))

@@ -12,7 +12,7 @@ from invariance.core.artefacts import Artefact, Quantity
 from invariance.data import DATA
 from invariance.data.base import DataSet, Smaller
 from invariance.data.formats.downloads import data_folders
-from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.studies.support.printed import printed
 from invariance.training.selection import label
@@ -138,15 +138,34 @@ def _missing(data: DataSet, places: tuple[Path, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Results:
-    """The runs there are of a study's arms, at the checkpoints that a selection rule takes."""
+class Plan:
+    """A study at one scale with its arms, which are built once: for what is run and for what is shown."""
 
+    study: "Study"
     scale: str
+    arms: tuple[Arm, ...]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs there are of a plan's arms, at the checkpoints that a selection rule takes."""
+
+    plan: Plan
     selection: str
-    rows: Mapping[str, ComparisonRow]
+    rows: Mapping[str, SelectedRuns]
     """By the key of the spec that the seeds of an arm share."""
 
-    def row(self, arm: Arm) -> ComparisonRow | None:
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """Every place to fill."""
+        return self.plan.arms
+
+    @property
+    def scale(self) -> str:
+        """The scale of the plan."""
+        return self.plan.scale
+
+    def row(self, arm: Arm) -> SelectedRuns | None:
         """The seeds of an arm, or None where there is no run."""
         return self.rows.get(arm.spec.trial.key) if arm.spec else None
 
@@ -163,10 +182,10 @@ class Results:
 
     def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
         """What is missing of these arms, for a figure, which has no place for a note at each of them."""
-        found = [(arm, note) for arm in arms if (note := self.note(arm))]
-        without = sum(note == NO_RUN for _, note in found)
-        said = [f"{arm.method}, {arm.data}, {arm.setting}: {note}" for arm, note in found if note != NO_RUN]
-        return (*([f"{NO_RUN} at {without} point{'s' if without > 1 else ''}"] if without else []), *said)
+        noted = [(arm, note) for arm in arms if (note := self.note(arm))]
+        without = sum(note == NO_RUN for _, note in noted)
+        sentences = [f"{arm.method}, {arm.data}, {arm.setting}: {note}" for arm, note in noted if note != NO_RUN]
+        return (*([f"{NO_RUN} at {without} point{'s' if without > 1 else ''}"] if without else []), *sentences)
 
     @property
     def provenance(self) -> str:
@@ -195,6 +214,10 @@ class Study(ABC):
     @abstractmethod
     def arms(self, scale: str) -> list[Arm]:
         """Every place to fill, at this scale."""
+
+    def plan(self, scale: str) -> Plan:
+        """The study at this scale."""
+        return Plan(self, scale, tuple(self.arms(scale)))
 
     @abstractmethod
     def show(self, results: Results) -> tuple[Artefact, ...]:

@@ -55,14 +55,14 @@ class Pair(NamedTuple):
 
 def pairs(numbers: Numbers, data: tuple[str, ...]) -> list[Pair]:
     """Every printed pair on these data sets; what is printed twice is listed once."""
-    found: dict[tuple[str, Printed, Printed], list[str]] = {}
+    studies_of: dict[tuple[str, Printed, Printed], list[str]] = {}
     for place, average in numbers.items():
         gap = numbers.get(place._replace(metric="gap"))
         if place.metric == "average" and gap and place.data in data and place.method not in DERIVED:
             setting = STANDARD if place.setting == "reference" else place.setting
             label = f"{place.method} · {place.data} · {setting}"
-            found.setdefault((label, average, gap), []).append(place.study)
-    return [Pair(*key, ", ".join(studies)) for key, studies in found.items()]
+            studies_of.setdefault((label, average, gap), []).append(place.study)
+    return [Pair(*key, ", ".join(studies)) for key, studies in studies_of.items()]
 
 
 class Disagreement(NamedTuple):
@@ -107,13 +107,13 @@ class Repeat(NamedTuple):
 
 def repeats(numbers: Numbers) -> list[Repeat]:
     """All of them, in one study each."""
-    found: dict[tuple[str, str, str, Printed], dict[Meaning, Place]] = {}
+    equal: dict[tuple[str, str, str, Printed], dict[Meaning, Place]] = {}
     for place, number in numbers.items():
         if number.std is not None:
-            found.setdefault((place.study, place.method, place.metric, number), {})[meaning(place)] = place
+            equal.setdefault((place.study, place.method, place.metric, number), {})[meaning(place)] = place
     return [
         Repeat(method, metric, number, f"{study}: " + "; ".join(f"{p.data}, {p.setting}" for p in places.values()))
-        for (study, method, metric, number), places in found.items()
+        for (study, method, metric, number), places in equal.items()
         if len(places) > 1
     ]
 
@@ -133,9 +133,9 @@ class Mean(NamedTuple):
 
 def column_means(numbers: Numbers) -> list[Mean]:
     """Every average over methods that is printed."""
-    found = []
+    means = []
     for place, number in numbers.items():
         if place.method == "Average":
             above = [n.mean for p, n in numbers.items() if p != place and p._replace(method="Average") == place]
-            found.append(Mean(place, number.mean, fmean(above)))
-    return found
+            means.append(Mean(place, number.mean, fmean(above)))
+    return means

@@ -24,7 +24,7 @@ class Difference(NamedTuple):
     error: float
 
     @property
-    def told(self) -> bool:
+    def significant(self) -> bool:
         """Whether it is more than twice its standard error; never without one."""
         return abs(self.value) > 2 * self.error
 
@@ -51,11 +51,12 @@ class Effects(NamedTuple):
 
     @property
     def larger(self) -> int | None:
-        """1 or 2, or None where the seeds do not tell.
+        """1 or 2, or None where the seeds cannot decide.
 
-        The parts differ in size by the lesser of |second − first| and |second + first|, so both must be told from 0.
+        The parts differ in size by the lesser of |second − first| and |second + first|, so both must be
+        significant.
         """
-        if not (self.total.told and self.lead.told):
+        if not (self.total.significant and self.lead.significant):
             return None
         return 1 if abs(self.first) > abs(self.second) else 2
 

@@ -1,42 +1,54 @@
-"""From a study to its runs and back: what to run, and what a store holds of it."""
+"""From a plan to its runs and back: what to run, and what a store holds of it."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Container, Sequence
 
 from invariance.core.errors import BadValue
-from invariance.experiments.comparison import ComparisonRow
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
-from invariance.studies.support.base import Results, Study
+from invariance.studies.support.base import Plan, Results
 from invariance.training.selection import rule
 
 
-def specs(study: Study, scale: str, seeds: int, only: Sequence[str] = ()) -> list[Spec]:
-    """Every run that a study needs, each once; arms that wait for something need none.
+def specs(plan: Plan, seeds: int, only: Sequence[str] = (), *, first_seed: int = 0) -> list[Spec]:
+    """Every run that a plan needs, each once; arms that wait for something need none.
 
     ``only`` keeps the arms that have all of these as their method, data set or setting.
     """
     if seeds < 1:
         raise BadValue(f"seeds = {seeds}; at least 1 is needed")
-    each = range(min(seeds, study.most_seeds or seeds))
+    trials = range(first_seed, first_seed + min(seeds, plan.study.most_seeds or seeds))
     asked = {name.lower() for name in only}
-    arms = [arm for arm in study.arms(scale) if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
-    wanted = [replace(arm.spec, seed=seed) for arm in arms if arm.spec for seed in each]
-    return list({spec.key: spec for spec in wanted}.values())
+    arms = [arm for arm in plan.arms if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
+    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec for seed in trials]
+    return list({spec.key: spec for spec in needed}.values())
 
 
-def possible(selection: str) -> None:
-    """Refuse a rule that needs runs which no study makes."""
+def held_out(needed: Sequence[Spec], selection: str) -> list[Spec]:
+    """The runs without one training environment each that a selection rule asks for beside these; mostly none."""
+    if not rule(selection).holds_out:
+        return []
+    extra = []
+    for spec in needed:
+        benchmark = spec.data.load(spec.seed)
+        names = [environment.name for environment in benchmark.train]
+        benchmark.holding_out(names[0])  # refuses too few environments before anything runs
+        extra += [spec.holding_out(name) for name in names]
+    return extra
+
+
+def refuse_held_out(selection: str) -> None:
+    """Refuse a rule that needs runs which no study of the catalogue makes."""
     if rule(selection).holds_out:
         raise BadValue(f"{selection} needs runs that hold environments out, and studies make none; use another rule")
 
 
-def results(study: Study, scale: str, store: Store, selection: str = "invariant") -> Results:
-    """All runs of the study's arms in the store, of any seed."""
-    possible(selection)
-    keys = dict.fromkeys(arm.spec.trial.key for arm in study.arms(scale) if arm.spec)
+def results(plan: Plan, store: Store, selection: str = "invariant", *, seeds: Container[int] | None = None) -> Results:
+    """The runs of a plan's arms in the store: of these seeds, or of all that there are."""
+    keys = dict.fromkeys(arm.spec.trial.key for arm in plan.arms if arm.spec)
     rows = {}
     for key, runs in store.trials(keys).items():
-        if own := [run for run in runs if run.spec.hold_out is None]:
-            rows[key] = ComparisonRow.of(own, selection)
-    return Results(scale, selection, rows)
+        row = SelectedRuns.of([run for run in runs if seeds is None or run.spec.seed in seeds], selection)
+        if row.runs:
+            rows[key] = row
+    return Results(plan, selection, rows)

@@ -1,4 +1,4 @@
-"""Figures of accuracy over one number that is changed: a curve a method, and its deviation as a band."""
+"""Figures of accuracy over one number that is changed: one curve per method, with its deviation as a band."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -30,8 +30,8 @@ class Sweep(Study):
     band: ClassVar[bool] = True
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
-        """One figure; points without a finished run are left out, and said."""
-        arms = self.arms(results.scale)
+        """One figure; points without a finished run are left out, and a note counts them."""
+        arms = results.arms
         panels = tuple(
             Lines(label.partition(",")[0], self.axis, label, tuple(self._curves(results, arms, metric)), self.log_x)
             for metric, label in PANELS.items()

@@ -12,8 +12,8 @@ WIDE = 10
 
 
 @dataclass(frozen=True)
-class Grid:
-    """``header`` has one line or more, each with a text a column; neighbours that share it are one heading.
+class TextTable:
+    """``header`` has one line or more, each with one text per column; neighbours that share it are one heading.
 
     ``numeric`` says of each column whether it has numbers.
     """
@@ -37,24 +37,24 @@ class Grid:
         return [(texts[-1], len(list(columns))) for texts, columns in groupby(above)]
 
     def names(self) -> list[str]:
-        """One heading a column, for formats that have only one line of them."""
+        """One heading per column, for formats that have only one line of them."""
         return [", ".join(dict.fromkeys(filter(None, texts))) for texts in zip(*self.header, strict=True)]
 
 
-def grids(artefact: Artefact) -> tuple[Grid, ...]:
-    """An artefact as one grid or several, none of them much wider than a page if it can be helped."""
-    return tuple(grid for sheet in sheets(artefact) for grid in _parts(sheet))
+def text_tables(artefact: Artefact) -> tuple[TextTable, ...]:
+    """An artefact as one table or several, none of them much wider than a page if it can be helped."""
+    return tuple(table for sheet in sheets(artefact) for table in _parts(sheet))
 
 
-def _parts(sheet: Sheet) -> Iterator[Grid]:
-    whole = _grid(sheet)
+def _parts(sheet: Sheet) -> Iterator[TextTable]:
+    whole = _text_table(sheet)
     if whole.width > WIDE and len(sheet.groups) > 1:
-        yield from map(_grid, sheet.split())
+        yield from map(_text_table, sheet.split())
     else:
         yield whole
 
 
-def _grid(sheet: Sheet) -> Grid:
+def _text_table(sheet: Sheet) -> TextTable:
     headings: list[tuple[str, str, str]] = [("", "", sheet.heading)]
     numeric = [False]
     for index, column in enumerate(sheet.columns):
@@ -66,7 +66,7 @@ def _grid(sheet: Sheet) -> Grid:
             numeric.append(sheet.numeric(index))
     rows = tuple((row.label, *_texts(sheet, row.entries)) for row in sheet.rows)
     header = tuple(line for line in zip(*headings, strict=True) if any(line))
-    return Grid(sheet.title, header or (("",) * len(headings),), rows, tuple(numeric), sheet.footnotes)
+    return TextTable(sheet.title, header or (("",) * len(headings),), rows, tuple(numeric), sheet.footnotes)
 
 
 def _texts(sheet: Sheet, entries: tuple[Entry, ...]) -> Iterator[str]:

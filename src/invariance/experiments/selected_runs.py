@@ -1,4 +1,4 @@
-"""Several methods, several seeds, one row a method."""
+"""Runs of one spec over its seeds, at the checkpoints that a selection rule takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,20 +19,21 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ComparisonRow:
-    """A method over its seeds, at the checkpoints a selection rule took. Only finished ones are averaged."""
+class SelectedRuns:
+    """One run per seed of a trial, at the checkpoints that a selection rule took. Only finished ones are averaged."""
 
     runs: tuple[Run, ...]
     outcomes: tuple[Outcome, ...]
     selection: str
 
     @classmethod
-    def of(cls, runs: Sequence[Run], selection: str) -> "ComparisonRow":
-        """From all runs of one trial, those that held an environment out included."""
+    def of(cls, runs: Sequence[Run], selection: str) -> "SelectedRuns":
+        """From all runs of one trial; those that held an environment out count where the rule looks at them."""
         own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
+        others = [run for run in runs if run.spec.hold_out is not None] if rule(selection).holds_out else []
         outcomes = []
         for run in own:
-            held_out = [r for r in runs if r.spec.hold_out is not None and r.spec.seed == run.spec.seed]
+            held_out = [other for other in others if other.spec.seed == run.spec.seed]
             outcomes.append(_outcome(run, held_out, selection))
         return cls(tuple(own), tuple(outcomes), selection)
 
@@ -84,35 +85,6 @@ class ComparisonRow:
             row[name] = float(np.mean(values)) if values else None
             row[f"{name}_std"] = float(np.std(values)) if values else None
         return row
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What to run: every method with every seed, and the extra runs a selection rule asks for."""
-
-    specs: tuple[tuple[Spec, ...], ...]
-    """One tuple a method, one spec a seed."""
-    selection: str = "invariant"
-
-    def work(self) -> list[Spec]:
-        """Every run, the extra ones of leave-one-environment-out included."""
-        own = [spec for method in self.specs for spec in method]
-        return own + [spec.holding_out(name) for spec in own for name in self._held_out(spec)]
-
-    def _held_out(self, spec: Spec) -> list[str]:
-        if not rule(self.selection).holds_out:
-            return []
-        benchmark = spec.data.load(spec.seed)
-        names = [environment.name for environment in benchmark.train]
-        benchmark.holding_out(names[0])  # refuses too few environments before anything runs
-        return names
-
-    def rows(self, runs: Sequence[Run]) -> list[ComparisonRow]:
-        """One row a method, from all its runs."""
-        trials = (method[0].trial.key for method in self.specs)
-        return [
-            ComparisonRow.of([run for run in runs if run.spec.trial.key == trial], self.selection) for trial in trials
-        ]
 
 
 def _outcome(run: Run, held_out: Sequence[Run], selection: str) -> Outcome:
