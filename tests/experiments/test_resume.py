@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from invariance.core.atomic import part_path
 from invariance.core.errors import StoreError
 from invariance.experiments.resume import load, save
 from invariance.experiments.run import ResumeState, Run, execute
@@ -97,7 +98,7 @@ def test_what_a_killed_process_left_half_written_does_no_harm(tmp_path):
     path = tmp_path / "run.safetensors"
     first, second, *_ = interrupted()[1]
     save(first, path)
-    path.with_suffix(".part").write_bytes(path.read_bytes()[:100])
+    part_path(path).write_bytes(path.read_bytes()[:100])
     assert_same(load(path), first)
     save(second, path)
     assert_same(load(path), second)
@@ -146,7 +147,7 @@ def test_a_file_is_whole_whenever_its_writer_is_killed(tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) == 30
     assert all(len(set(line.split())) == 1 for line in lines)
-    assert {entry.name for entry in tmp_path.iterdir()} <= {"run.safetensors", "run.part"}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"run.safetensors", "run.safetensors.part"}
 
 
 # What cannot be read

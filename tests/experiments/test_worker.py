@@ -146,7 +146,7 @@ def test_a_checkpoint_that_does_not_fit_spoils_at_most_one_try(bench, other):
 def test_what_killed_processes_left_is_cleared_away_with_the_run(tmp_path):
     bench = Bench(tmp_path / "runs.db", save_every=3600.0)
     resume.save(half_way(small()), bench.checkpoint(small()))
-    for ending in ("part", "lock"):
+    for ending in ("safetensors.part", "lock"):
         (bench.folder / f"{small().key}.{ending}").write_bytes(b"half")
     assert bench.work(small())[-1]["status"] == "finished"
     assert bench.left == []

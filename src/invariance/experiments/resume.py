@@ -1,41 +1,34 @@
 """A run half-way, on disk: named tensors as safetensors, its history in their header."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
 
+from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
 from invariance.experiments.run import HISTORY, ResumeState
-
-PART = ".part"
-"""What the name of a file ends in while it is written."""
 
 
 def save(partial: ResumeState, path: Path) -> None:
     """Write it; the file appears whole or not at all."""
     history = json.dumps(HISTORY.dump_python(partial.history, mode="json"))
-    part = path.with_suffix(PART)
+    state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
     try:
-        state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
-        # by its own name: what save_file leaves when it is killed has one at random, and is never cleared away
-        part.write_bytes(serialised(state, {"history": history, "seconds": repr(partial.seconds)}))
-        part.replace(path)
+        # not by save_file: what that leaves when it is killed has a random name, and is never removed
+        with atomic_write(path) as part:
+            part.write_bytes(serialised(state, {"history": history, "seconds": repr(partial.seconds)}))
     except OSError as error:
         raise StoreError(
             f"cannot keep a run half-way in {path.parent} ({error}); finished runs are safe. Free some space and give "
             "the same command again"
         ) from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def remove(path: Path) -> None:
     """Forget it, and what a process that was killed may have left of it."""
-    for file in (path, path.with_suffix(PART)):
+    for file in (path, part_path(path)):
         file.unlink(missing_ok=True)
 
 

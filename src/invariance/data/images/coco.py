@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from filelock import FileLock
 from PIL import Image
 
+from invariance.core.atomic import atomic_write
 from invariance.core.errors import DataError
 from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import cache_folder
@@ -47,11 +48,10 @@ def objects(annotations: Path, names: tuple[str, ...], min_area: float) -> list[
         return [Object(*entry) for entry in json.loads(place.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):  # not there yet, or not whole
         found = _objects(annotations, names, min_area)
-    part = place.with_name(f"{place.stem}-{os.getpid()}.part")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(found), encoding="utf-8")
-        part.replace(place)
+        with FileLock(f"{place}.lock"), atomic_write(place) as part:
+            part.write_text(json.dumps(found), encoding="utf-8")
     except OSError as error:
         raise DataError(
             f"cannot write {place} ({error.strerror}); free some space there, or set INVARIANCE_CACHE to another folder"
