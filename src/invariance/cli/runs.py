@@ -9,6 +9,7 @@ import typer
 
 from invariance.cli.follow import STORE, StorePath, span
 from invariance.cli.options import Json, out, print_json, writable
+from invariance.core.atomic import atomic_write
 
 if TYPE_CHECKING:
     from invariance.experiments.store import Store, Summary
@@ -88,13 +89,8 @@ def export(
     writable(file, ".csv", ".parquet", ".jsonl")
     filters = _filters(data, method, recipe, status, seed)
     write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix]
-    part = file.with_name(file.name + ".part")
-    try:
-        with _open(store) as kept:
-            many = write(kept, filters, part)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_write(file) as part, _open(store) as kept:
+        many = write(kept, filters, part)
     out().print(f"{many} runs: {file}", highlight=False)
 
 

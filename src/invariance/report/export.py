@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from invariance.core.artefacts import Artefact, Figure
+from invariance.core.atomic import atomic_write
 from invariance.report.page import Page, render
 from invariance.report.render.csv_files import comma_separated
 from invariance.report.render.latex import document, latex
@@ -66,9 +67,5 @@ class _Folder:
 
 
 def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    part = path.with_name(f"{path.name}.part")
-    try:
+    with atomic_write(path) as part:
         write(part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
