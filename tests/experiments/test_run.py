@@ -67,7 +67,7 @@ def test_a_run_measures_at_every_checkpoint_and_says_more_often_where_it_is():
     assert list(final.train.by_environment) == list(final.validation.by_environment) == ["β=0.1", "β=0.2"]
     assert len(final.test.by_environment) == len(final.sampled.by_environment) == 19
     assert final.test.agree > final.test.oppose
-    assert set(final.vitals.risks) == {"β=0.1", "β=0.2"}
+    assert set(final.diagnostics.risks) == {"β=0.1", "β=0.2"}
     assert final.loss < run.history[0].loss
     assert run.weights == digest(executed.model)
     assert 0 < told[0].seconds < told[-1].seconds <= run.seconds
@@ -248,12 +248,12 @@ def test_numbers_that_are_not_finite_survive_json(number):
         first,
         loss=number,
         test=Scores({"β=0.1": number, "β=0.9": 0.5}, agree=number, oppose=0.5),
-        vitals=replace(first.vitals, risks={"β=0.1": number}, penalty=number, logit_scale=number),
+        diagnostics=replace(first.diagnostics, risks={"β=0.1": number}, penalty=number, logit_scale=number),
     )
     run = replace(run, history=(odd, *rest), landscape=((0.5, number), (number, 0.25)))
     again = Run.from_json(json.loads(json.dumps(run.to_json())))
     assert repr(again) == repr(run)
-    assert type(again.history[0].vitals.penalty) is float
+    assert type(again.history[0].diagnostics.penalty) is float
 
 
 def test_what_is_measured_on_training_samples_keeps_their_weights():
@@ -264,6 +264,6 @@ def test_what_is_measured_on_training_samples_keeps_their_weights():
     model = spec.model.build(benchmark.input_shape, 1, 0)
     *_, last = train(model, spec.objective, weighted, spec.recipe, family=made.family, snapshots=1)
     checkpoint = measure(last, benchmark, spec)
-    assert checkpoint.vitals == diagnostics(last.model, spec.objective, weighted, made.family)
-    assert checkpoint.vitals != diagnostics(last.model, spec.objective, made.train, made.family)
+    assert checkpoint.diagnostics == diagnostics(last.model, spec.objective, weighted, made.family)
+    assert checkpoint.diagnostics != diagnostics(last.model, spec.objective, made.train, made.family)
     assert checkpoint.train == checkpoint.validation

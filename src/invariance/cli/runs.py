@@ -160,10 +160,10 @@ def _history(history: Iterable[Any]) -> None:
     for heading in ("step", "loss", "training", "average", "gap", "penalty", "logits", "‖z‖", "‖w‖"):
         table.add_column(heading, justify="right")
     for c in history:
-        v = c.vitals
-        vitals = (v.penalty, v.logit_scale, v.feature_norm, v.head_norm) if v else (None,) * 4
+        v = c.diagnostics
+        diagnostics = (v.penalty, v.logit_scale, v.feature_norm, v.head_norm) if v else (None,) * 4
         scores = (f"{100 * value:.1f}" for value in (c.train.mean, c.test.mean, c.test.gap))
-        table.add_row(str(c.step), f"{c.loss:.3g}", *scores, *("–" if x is None else f"{x:.3g}" for x in vitals))
+        table.add_row(str(c.step), f"{c.loss:.3g}", *scores, *("–" if x is None else f"{x:.3g}" for x in diagnostics))
     out().print(table)
 
 

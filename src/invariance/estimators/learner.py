@@ -112,5 +112,5 @@ def _measure(snapshot: Snapshot, train: list[Environment], held: list[Environmen
         kept.scores,
         Scores({}),
         risk=kept.risk,
-        alike=kept.alike,
+        homogeneity=kept.homogeneity,
     )

@@ -167,8 +167,8 @@ class Held:
     scores: Scores
     risk: float
     """The mean loss, averaged over environments."""
-    alike: float
-    """The probability that risk and calibration differ by chance as much between environments as they do."""
+    homogeneity: float
+    """The p-value of a test that risk and calibration are the same in all environments."""
     collapsed: bool
     """Whether the model is (nearly) constant: its predictions gain less than ``MIN_GAIN`` over the best constant."""
 

@@ -8,12 +8,13 @@ from safetensors.torch import save as serialised
 
 from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
-from invariance.experiments.run import HISTORY, ResumeState
+from invariance.experiments.run import ResumeState
+from invariance.training.selection import dump_history, load_history
 
 
 def save(partial: ResumeState, path: Path) -> None:
     """Write it; the file appears whole or not at all."""
-    history = json.dumps(HISTORY.dump_python(partial.history, mode="json"))
+    history = json.dumps(dump_history(partial.history))
     state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
     try:
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
@@ -38,6 +39,6 @@ def load(path: Path) -> ResumeState | None:
         with safe_open(path, "pt") as file:
             header = file.metadata()
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        return ResumeState(state, HISTORY.validate_python(json.loads(header["history"])), float(header["seconds"]))
+        return ResumeState(state, load_history(json.loads(header["history"])), float(header["seconds"]))
     except (OSError, SafetensorError, ValueError, LookupError, TypeError):
         return None

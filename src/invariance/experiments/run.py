@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pydantic import TypeAdapter
-
 from invariance.core.environment import Benchmark
 from invariance.core.errors import Diverged
 from invariance.core.seeding import generator
@@ -17,12 +15,10 @@ from invariance.evaluation.scores import evaluate, exact_and_sampled, score, val
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
 from invariance.training.loop import StateDict
-from invariance.training.selection import Checkpoint
+from invariance.training.selection import Checkpoint, History, dump_history, load_history
 from invariance.training.train import Snapshot, train
 
 Status = Literal["finished", "collapsed", "diverged", "failed"]
-History = tuple[Checkpoint, ...]
-HISTORY: TypeAdapter[History] = TypeAdapter(History)
 TICKS = 100
 """How often a run says where it is."""
 
@@ -42,7 +38,7 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
         rest = {"status": self.status, "seconds": self.seconds, "reason": self.reason, "weights": self.weights}
-        history = HISTORY.dump_python(self.history, mode="json")
+        history = dump_history(self.history)
         return {"spec": self.spec.to_json(), "history": history, **rest, "landscape": self.landscape}
 
     @classmethod
@@ -52,7 +48,7 @@ class Run:
         return cls(
             Spec.from_json(plain["spec"]),
             plain["status"],
-            HISTORY.validate_python(plain["history"]),
+            load_history(plain["history"]),
             plain["seconds"],
             plain["reason"],
             plain["weights"],
@@ -146,7 +142,7 @@ def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
-    """Scores of a snapshot on test, validation and (the first samples of) training environments, and its vitals."""
+    """Scores of a snapshot on test, validation and the first samples of training environments, and its diagnostics."""
     model, family = snapshot.model, benchmark.family
     rows = spec.evaluation.train_rows
     seen = [e.take(slice(rows)) for e in benchmark.train]
@@ -166,7 +162,7 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
         sampled,
         diagnostics(model, spec.objective, seen, family),
         held.risk,
-        held.alike,
+        held.homogeneity,
     )
 
 
