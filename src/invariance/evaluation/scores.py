@@ -23,7 +23,7 @@ from invariance.core.families import Bernoulli, Family
 from invariance.core.inputs import Inputs
 from invariance.evaluation.homogeneity import homogeneity_p_value
 from invariance.evaluation.intervals import Interval, of_mean, of_summary, wilson
-from invariance.models.activation_checkpointing import filled
+from invariance.models.activation_checkpointing import concatenate
 from invariance.models.base import Model
 
 MIN_GAIN = 0.01
@@ -79,7 +79,7 @@ def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()
-    f = filled((model(part) for part in x.split(rows)), len(x))
+    f = concatenate((model(part) for part in x.split(rows)), len(x))
     model.train(was_training)
     return f
 

@@ -1,4 +1,4 @@
-"""A run half-way, on disk: named tensors as safetensors, its history in their header."""
+"""A resume state on disk: named tensors as safetensors, the history in their header."""
 
 import json
 from pathlib import Path
@@ -12,29 +12,29 @@ from invariance.experiments.run import ResumeState
 from invariance.training.selection import dump_history, load_history
 
 
-def save(partial: ResumeState, path: Path) -> None:
-    """Write it; the file appears whole or not at all."""
-    history = json.dumps(dump_history(partial.history))
-    state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
+def save(run: ResumeState, path: Path) -> None:
+    """Write a resume state; the file appears whole or not at all."""
+    history = json.dumps(dump_history(run.history))
+    state = {name: tensor.contiguous() for name, tensor in run.state.items()}
     try:
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
         with atomic_write(path) as part:
-            part.write_bytes(serialised(state, {"history": history, "seconds": repr(partial.seconds)}))
+            part.write_bytes(serialised(state, {"history": history, "seconds": repr(run.seconds)}))
     except OSError as error:
         raise StoreError(
-            f"cannot keep a run half-way in {path.parent} ({error}); finished runs are safe. Free some space and give "
-            "the same command again"
+            f"cannot save the state of a run in {path.parent} ({error}); finished runs are safe. Free some space and "
+            "give the same command again"
         ) from None
 
 
 def remove(path: Path) -> None:
-    """Forget it, and what a process that was killed may have left of it."""
+    """Remove a resume state, and what a killed process may have left of it."""
     for file in (path, part_path(path)):
         file.unlink(missing_ok=True)
 
 
 def load(path: Path) -> ResumeState | None:
-    """What was saved, or None where there is nothing that can be read: the run then starts anew."""
+    """The resume state, or None where there is none that can be read: the run then starts anew."""
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata()

@@ -19,8 +19,8 @@ from invariance.training.selection import Checkpoint, History, dump_history, loa
 from invariance.training.train import Snapshot, train
 
 Status = Literal["finished", "collapsed", "diverged", "failed"]
-TICKS = 100
-"""How often a run says where it is."""
+SNAPSHOTS = 100
+"""How often a run reports its progress, at least."""
 
 
 @dataclass(frozen=True)
@@ -57,29 +57,26 @@ class Run:
 
 
 class ResumeState(NamedTuple):
-    """A run so far: everything that is needed to go on, bit by bit."""
+    """A run so far: everything that is needed to resume it bit for bit."""
 
     state: StateDict
     history: History
     seconds: float
 
 
-class Moment(NamedTuple):
-    """Where a run is; ``measured`` says that the last checkpoint of its history is of now."""
+Watch = Callable[[Snapshot, History, float], None]
+"""Called at every snapshot, with the history so far and the seconds that the run has taken."""
 
-    snapshot: Snapshot
-    history: History
-    seconds: float
-    measured: bool
 
-    def resume_state(self) -> ResumeState:
-        """What to keep so that the run can go on from here."""
-        return ResumeState(self.snapshot.state(), self.history, self.seconds)
+def resume_state(snapshot: Snapshot, history: History, seconds: float) -> ResumeState | None:
+    """The resume state at a checkpoint; None at a snapshot that was not measured."""
+    measured = history and history[-1].step == snapshot.step
+    return ResumeState(snapshot.state(), history, seconds) if measured else None
 
 
 @dataclass
 class Executed:
-    """A run and the model it left."""
+    """A run and its final model."""
 
     run: Run
     model: Model
@@ -87,31 +84,34 @@ class Executed:
 
 
 def execute(
-    spec: Spec, watch: Callable[[Moment], None] = lambda moment: None, *, partial: ResumeState | None = None
+    spec: Spec,
+    watch: Watch = lambda snapshot, history, seconds: None,
+    *,
+    resume_from: ResumeState | None = None,
 ) -> Executed:
-    """Do what a spec says, from the beginning or from where a run of it stood."""
-    start = time.perf_counter() - (partial.seconds if partial else 0.0)
+    """Do what a spec says, from the beginning or from a resume state of the same spec."""
+    start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     benchmark = load_benchmark(spec)
     model = fresh_model(spec, benchmark)
-    history = partial.history if partial else ()
+    history = resume_from.history if resume_from else ()
     status: Status = "finished"
     reason = ""
-    steps = train(
+    snapshots = train(
         model,
         spec.objective,
         benchmark.train,
         spec.recipe,
         family=benchmark.family,
         seed=spec.seed,
-        snapshots=max(TICKS, spec.evaluation.checkpoints),
-        state=partial.state if partial else None,
+        snapshots=max(SNAPSHOTS, spec.evaluation.checkpoints),
+        state=resume_from.state if resume_from else None,
     )
     try:
-        for snapshot in steps:
+        for snapshot in snapshots:
             model = snapshot.model
-            if due := _due(snapshot, history, spec.evaluation.checkpoints):
+            if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
-            watch(Moment(snapshot, history, time.perf_counter() - start, due))
+            watch(snapshot, history, time.perf_counter() - start)
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
@@ -123,7 +123,7 @@ def execute(
 
 
 def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
-    """Whether to measure: at the end, and at the first tick in each of the equal parts of a run."""
+    """Whether to measure: at the end, and at the first snapshot in each of the equal parts of a run."""
     done = history[-1].step if history else 0
     if snapshot.finished:
         return snapshot.step > done

@@ -270,7 +270,7 @@ class Store:
 
 
 def work_folder(store: Path) -> Path:
-    """Where runs that are not finished keep their checkpoints and locks, beside the store."""
+    """Where unfinished runs have their resume states and locks, beside the store."""
     return store.with_name(store.name + "-work")
 
 
