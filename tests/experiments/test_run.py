@@ -8,7 +8,7 @@ import torch
 
 from invariance.core.environment import Benchmark
 from invariance.core.errors import BadValue
-from invariance.evaluation.diagnostics import diagnostics
+from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import landscape
 from invariance.evaluation.scores import Scores
 from invariance.experiments.run import SNAPSHOTS, ResumeState, Run, digest, execute, measure, resume_state
@@ -268,6 +268,7 @@ def test_what_is_measured_on_training_samples_keeps_their_weights():
     model = spec.model.build(benchmark.input_shape, 1, 0)
     *_, last = train(model, spec.objective, weighted, spec.recipe, family=made.family, snapshots=1)
     checkpoint = measure(last, benchmark, spec)
-    assert checkpoint.diagnostics == diagnostics(last.model, spec.objective, weighted, made.family)
-    assert checkpoint.diagnostics != diagnostics(last.model, spec.objective, made.train, made.family)
+    _, expected = scores_and_diagnostics(last.model, spec.objective, weighted, made.family)
+    _, unweighted = scores_and_diagnostics(last.model, spec.objective, made.train, made.family)
+    assert checkpoint.diagnostics == expected != unweighted
     assert checkpoint.train == checkpoint.validation

@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 from invariance.core.environment import Benchmark
 from invariance.core.errors import Diverged
 from invariance.core.seeding import generator
-from invariance.evaluation.diagnostics import diagnostics
+from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import LossGrid, landscape
-from invariance.evaluation.scores import evaluate, exact_and_sampled, score, validate
+from invariance.evaluation.scores import evaluate, exact_and_sampled, validate
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
 from invariance.training.loop import StateDict
@@ -144,8 +144,8 @@ def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     """Scores of a snapshot on test, validation and the first samples of training environments, and its diagnostics."""
     model, family = snapshot.model, benchmark.family
-    rows = spec.evaluation.train_rows
-    seen = [e.take(slice(rows)) for e in benchmark.train]
+    first = [e.take(slice(spec.evaluation.train_rows)) for e in benchmark.train]
+    train_scores, diagnostics = scores_and_diagnostics(model, spec.objective, first, family)
     held = validate(model, benchmark.validation or benchmark.train, family)
     if benchmark.mechanism:
         drawing = generator(spec.seed, "sampled test")
@@ -156,11 +156,11 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
         snapshot.step,
         snapshot.loss,
         held.collapsed,
-        score(model, seen, family),
+        train_scores,
         held.scores,
         test,
         sampled,
-        diagnostics(model, spec.objective, seen, family),
+        diagnostics,
         held.risk,
         held.homogeneity,
     )
