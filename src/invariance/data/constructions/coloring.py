@@ -17,7 +17,7 @@ from invariance.data.constructions.shifts import EVEN, Halves, Kind, Looks, colo
 
 
 class Images(NamedTuple):
-    """Grey images [n, h, w] in [0, 1], their clean binary labels [n] and the classes [n] these are made of."""
+    """Grey images [n, h, w] of bytes or of numbers in [0, 1], their clean binary labels [n], and their classes [n]."""
 
     pixels: Tensor
     t: Tensor
