@@ -88,7 +88,7 @@ class DataSet(ABC):
         benchmark = self.load(0)
         return Size(sum(len(e) for e in benchmark.train), benchmark.input_shape)
 
-    def state(self) -> Availability | None:
+    def availability(self) -> Availability | None:
         """What is here of a folder of data; None where data are embedded or published ``files``."""
         return None
 

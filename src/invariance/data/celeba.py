@@ -104,7 +104,7 @@ class CelebA(DataSet):
         except DataError:
             return "missing"
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             root = data_folder("celeba")
             here = len(remembered(root, [IMAGES]))

@@ -90,7 +90,7 @@ class CIFARMNIST(CounterfactualPairs):
     def size(self) -> Size:
         return Size(self.images - self.images // VALIDATION, (3, 64, 32))
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             found = located()
             if found is None:

@@ -135,7 +135,7 @@ class ColoredObject(CounterfactualPairs):
         repeats = self.repeats or SOURCES[self.folder].repeats
         return Size(TRAINING[self.folder] * repeats, (3, self.image_size, self.image_size))
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             _, photographs = self._places()
             here = len(listed(photographs.parent, [photographs.name]))

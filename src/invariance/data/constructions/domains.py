@@ -18,9 +18,12 @@ from invariance.core.families import Categorical
 from invariance.core.fields import STRICT, Share
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
-from invariance.data.base import Availability, DataSet, Size
+from invariance.data.base import PHOTOGRAPHS, QUICK, Availability, DataSet, Scales, Size
+from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
 from invariance.data.images.image_files import Files, Lister, listed, pictures, remembered
+from invariance.models.resnet import ResNet
+from invariance.recipes.presets import Preferences
 
 
 class Tree(NamedTuple):
@@ -81,6 +84,8 @@ class Domains(DataSet):
     each domain.
     """
 
+    architecture: ClassVar[ResNet] = ResNet()
+    preferences: ClassVar[Preferences] = PHOTOGRAPHS
     published: ClassVar[dict[str, int]] = {}
     """How many images each domain has as published."""
 
@@ -118,7 +123,7 @@ class Domains(DataSet):
         seen = sum(n for domain, n in counts.items() if domain != self.unseen)
         return Size(round(seen * (1 - self.test - self.validation)), (3, self.image_size, self.image_size))
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             found = tree(images_of(root := self.root(), None, remembered))
         except InvarianceError as error:
@@ -174,6 +179,20 @@ class Domains(DataSet):
                 "on; lower them"
             )
         return {"train": rest[~validating], "validation": rest[validating], "test": order[testing]}
+
+
+@dataclass(frozen=True, config=STRICT)
+class PublishedDomains(Domains):
+    """A published collection of photographs by domain and class, looked for in the data folder ``folder``."""
+
+    folder: ClassVar[str]
+    scales: ClassVar[Scales] = {
+        "smoke": {"data": {"images": 48, "image_size": 16}, "model": {"width": 8}},
+        "quick": {"data": {"image_size": 96}, "model": {"width": 16}, **QUICK},
+    }
+
+    def root(self) -> Path:
+        return data_folder(self.folder)
 
 
 def evenly(label: Tensor, share: float) -> Tensor:
