@@ -185,5 +185,5 @@ def test_a_name_that_is_no_number_needs_a_partition(root, tmp_path, monkeypatch)
 
 
 def test_hair_cannot_be_taken_out(root):
-    with pytest.raises(BadValue, match="an oracle cannot be had on CelebA"):
+    with pytest.raises(BadValue, match="there is no oracle on CelebA"):
         CelebA(**SMALL).load(0, oracle=True)

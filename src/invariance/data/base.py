@@ -41,7 +41,7 @@ RESNET: Preferences = {
 }
 """What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and small batches for a processor.
 
-With debiasing, images are mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart.
+With debiasing, images are mirrored and shifted: else a ResNet-18 soon memorises a few thousand.
 """
 PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
 """The same in a short run."""

@@ -282,7 +282,7 @@ def test_numbers_of_no_known_range_are_no_image(tmp_path, kind):
     [
         ("", BadValue, "say where the images are"),
         ("nowhere", DataError, "cannot read nowhere: No such file"),
-        ("empty", DataError, "holds no images; folders domain/class/ with images in them are wanted"),
+        ("empty", DataError, "holds no images; expected folders domain/class/ with images in them"),
     ],
 )
 def test_a_path_without_a_tree_is_refused_in_one_line(tmp_path, monkeypatch, path, error, message):
@@ -294,5 +294,5 @@ def test_a_path_without_a_tree_is_refused_in_one_line(tmp_path, monkeypatch, pat
 
 
 def test_there_is_no_oracle_for_real_domains(own):
-    with pytest.raises(BadValue, match="an oracle cannot be had"):
+    with pytest.raises(BadValue, match="there is no oracle"):
         Folder(path=str(own)).load(0, oracle=True)

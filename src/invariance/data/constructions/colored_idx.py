@@ -51,8 +51,8 @@ class ColoredIDX(ColoredImages):
         return Images(pixels[taking_part, ::2, ::2], self.binary(classes), classes)
 
     def size(self) -> Size:
-        kept = self.images // 2 if self.shift in ("class", "digit") else self.images
-        return Size(kept, (4 if self.shift == "colour" else 2, 14, 14))
+        samples = self.images // 2 if self.shift in ("class", "digit") else self.images
+        return Size(samples, (4 if self.shift == "colour" else 2, 14, 14))
 
     def rows(self, images: int, seed: int) -> list[Tensor]:
         order = torch.randperm(images, generator=generator(seed, "split"))

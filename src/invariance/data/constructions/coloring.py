@@ -83,11 +83,11 @@ class ColoredImages(DataSet):
         made = []
         for images, beta, fraction in zip(own, self.betas, fractions(self.betas, self.p), strict=True):
             random = generator(seed, self.shift, part, beta)
-            mechanism = self._mechanism(self._kept(images, fraction, random), fraction, random, oracle)
+            mechanism = self._mechanism(self._thinned(images, fraction, random), fraction, random, oracle)
             made.append(mechanism.environment(beta, generator(seed, part, beta)))
         return tuple(made)
 
-    def _kept(self, images: Images, fraction: float, random: torch.Generator) -> Images:
+    def _thinned(self, images: Images, fraction: float, random: torch.Generator) -> Images:
         match self.shift:
             case "class":
                 first = ~images.t

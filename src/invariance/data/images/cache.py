@@ -30,9 +30,9 @@ Broken = Literal["refuse", "skip"]
 
 FORMAT = 2
 """Raised whenever the same key would give other bytes than before."""
-AT_ONCE = 64 << 20
+BUFFER_BYTES = 64 << 20
 """Bytes of images that are made before any is written: bounds the memory of building."""
-NAMED = 20
+MAX_NAMES = 20
 """How many broken items a message names."""
 IMAGES, REPORT = "images.npy", "broken.json"
 
@@ -76,12 +76,13 @@ def cached(
     if found.broken and broken:
         first, reason = next(iter(found.broken.items()))
         count = f"{len(found.broken)} of {len(items)} images of {title} cannot be read"
-        said = f"{count}, the first is {items[first]} ({reason})"
-        names = ", ".join(str(items[i]) for i in list(found.broken)[:NAMED]) + ", …" * (len(found.broken) > NAMED)
+        message = f"{count}, the first is {items[first]} ({reason})"
+        names = ", ".join(str(items[i]) for i in list(found.broken)[:MAX_NAMES])
+        names += ", …" * (len(found.broken) > MAX_NAMES)
         if broken == "refuse":
             them = f"they are {names}; put them" if len(found.broken) > 1 else "put it"
-            raise DataError(f"{said}; {them} right, or set data.broken=skip")
-        logging.getLogger(__name__).warning("%s; left out: %s", said, names)
+            raise DataError(f"{message}; {them} right, or set data.broken=skip")
+        logging.getLogger(__name__).warning("%s; left out: %s", message, names)
     return found
 
 
@@ -112,7 +113,7 @@ def _write(
     header = {"descr": "|u1", "fortran_order": False, "shape": (len(items), *shape)}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for i, image in enumerate(_made(items, max(2, AT_ONCE // math.prod(shape)), make, title)):
+        for i, image in enumerate(_made(items, max(2, BUFFER_BYTES // math.prod(shape)), make, title)):
             if isinstance(image, str) or image.shape != shape or image.dtype != np.uint8:
                 broken[i] = image if isinstance(image, str) else f"{image.dtype} of shape {image.shape}, not {shape}"
                 image = np.zeros(shape, np.uint8)
