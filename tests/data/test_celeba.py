@@ -121,7 +121,7 @@ def test_a_partition_file_is_followed(root, tmp_path, monkeypatch):
 
 
 def test_a_part_of_the_data_set_says_so_and_works_with_what_is_there(root):
-    state = CelebA().state()
+    state = CelebA().availability()
     assert state.here == "partial"
     assert state.about.endswith(
         "10000 of 202599 images; without official test images of every group, the last fifth tests"
@@ -148,7 +148,7 @@ def test_other_tables_are_refused_in_one_line(root, tmp_path, monkeypatch):
     (place / ATTRIBUTES).unlink()
     with pytest.raises(DataError, match=f"there is no {place / ATTRIBUTES}.* get it from https://mmlab"):
         CelebA(**SMALL).load(0)
-    assert CelebA().state().here == "missing"
+    assert CelebA().availability().here == "missing"
     shutil.rmtree(place)
     with pytest.raises(DataError, match="there is no folder celeba"):
         CelebA(**SMALL).load(0)
@@ -181,9 +181,9 @@ def test_a_name_that_is_no_number_needs_a_partition(root, tmp_path, monkeypatch)
     rewritten(root, tmp_path, monkeypatch, names={f"{i:06d}.jpg": f"face{i}.jpg" for i in range(1, 400)})
     with pytest.raises(DataError, match=f"not named by numbers .* put {PARTITION} there"):
         CelebA(**SMALL).load(0)
-    assert CelebA().state().here == "missing"
+    assert CelebA().availability().here == "missing"
 
 
 def test_hair_cannot_be_taken_out(root):
-    with pytest.raises(BadValue, match="an oracle cannot be had on CelebA"):
+    with pytest.raises(BadValue, match="there is no oracle on CelebA"):
         CelebA(**SMALL).load(0, oracle=True)

@@ -198,17 +198,17 @@ def test_the_fingerprint_follows_the_files(given_folder, tmp_path, monkeypatch):
 
 def test_it_is_said_how_many_photographs_are_here(given_folder, tmp_path, monkeypatch):
     given_folder("cifar-10-batches-bin")
-    state = CIFARMNIST().state()
+    state = CIFARMNIST().availability()
     assert state.here == "complete"
     assert "12000 of 12000 images of airplane and bird" in state.about
-    assert CIFARMNIST(classes=("automobile", "truck")).state().here == "partial"
+    assert CIFARMNIST(classes=("automobile", "truck")).availability().here == "partial"
     for name in ("INVARIANCE_DATA", "INVARIANCE_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
-    nowhere = CIFARMNIST().state()
+    nowhere = CIFARMNIST().availability()
     assert nowhere.here == "missing"
     assert "https://www.cs.toronto.edu" in nowhere.about
     (tmp_path / "cifar-10-batches-bin").mkdir()
-    assert CIFARMNIST().state().here == "missing"
+    assert CIFARMNIST().availability().here == "missing"
     assert CIFARMNIST().fingerprint() == "missing"
 
 
@@ -223,6 +223,6 @@ def test_a_few_records_are_too_few_and_half_a_record_is_none(given_folder, tmp_p
     with pytest.raises(DataError, match="CIFAR-MNIST has too few images here for 2 training environments"):
         CIFARMNIST().load(seed=0)
     (copy / "test_batch.bin").write_bytes(bytes(4000))
-    state = CIFARMNIST().state()
+    state = CIFARMNIST().availability()
     assert state.here == "missing"
     assert state.about.startswith(f"{copy / 'test_batch.bin'} has 4000 bytes")

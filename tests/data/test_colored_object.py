@@ -206,12 +206,12 @@ def test_the_sliver_of_coco_has_the_literatures_classes(given_folder):
 def test_the_source_says_how_much_of_it_is_here(given_folder, tmp_path, monkeypatch):
     given_folder("coco")
     given_folder("eth80-coco")
-    assert ColoredObject(folder="eth80-coco").state().here == "complete"
-    partial = ColoredObject().state()
+    assert ColoredObject(folder="eth80-coco").availability().here == "complete"
+    partial = ColoredObject().availability()
     assert partial.here == "partial"
     assert "59 of 118287 images" in partial.about
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
-    assert ColoredObject().state().here == "missing"
+    assert ColoredObject().availability().here == "missing"
     assert ColoredObject().fingerprint() == "missing"
     with pytest.raises(DataError, match="no folder coco"):
         ColoredObject().load(seed=0)

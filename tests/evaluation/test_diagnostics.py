@@ -10,7 +10,8 @@ from torch.nn import functional
 from invariance.core.environment import Environment
 from invariance.core.families import Bernoulli, Categorical, Family, Gaussian
 from invariance.core.seeding import generator
-from invariance.evaluation.diagnostics import Diagnostics, diagnostics
+from invariance.evaluation.diagnostics import Diagnostics, scores_and_diagnostics
+from invariance.evaluation.scores import score
 from invariance.methods import METHODS
 from invariance.methods.base import Method
 from invariance.methods.birm import BIRM
@@ -127,12 +128,12 @@ PENALTIES: dict[str, tuple[Method, Callable[[Model, Family, list[Part]], float]]
 
 @pytest.fixture
 def measured(environments, smooth):
-    """A random model, prepared for a method, with its vital signs and the samples they were taken on."""
+    """A random model, prepared for a method, with its diagnostics and the samples they were measured on."""
 
     def make(objective: Method, family: Family, deep: bool) -> tuple[Diagnostics, Model, list[Environment]]:
         made = environments(9, 6, 11, family=family)
         model = objective.prepare(smooth(outputs=family.outputs, deep=deep), len(made), generator(0, "objective"))
-        return diagnostics(model, objective, made, family), model.eval(), made
+        return scores_and_diagnostics(model, objective, made, family)[1], model.eval(), made
 
     return make
 
@@ -183,13 +184,13 @@ def test_a_penalty_is_recorded_where_the_method_measures_one(measured, method):
     assert (found.penalty is not None) == (METHODS[method].measure is not Method.measure)
 
 
-def test_vital_signs_are_taken_in_evaluation_mode_and_leave_the_model_as_it_was(environments, smooth):
+def test_diagnostics_are_measured_in_evaluation_mode_and_leave_the_model_as_it_was(environments, smooth):
     model = smooth()
     model.features.append(torch.nn.Dropout(0.5))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     for training in (True, False):
         model.train(training)
-        first, second = (diagnostics(model, IRMv0(), environments(9, 6), Bernoulli()) for _ in range(2))
+        first, second = (scores_and_diagnostics(model, IRMv0(), environments(9, 6), Bernoulli()) for _ in range(2))
         assert first == second
         assert model.training == training
         assert all(part.training == training for part in model.modules())
@@ -197,10 +198,20 @@ def test_vital_signs_are_taken_in_evaluation_mode_and_leave_the_model_as_it_was(
     assert all(p.grad is None for p in model.parameters())
 
 
+@every_family
+def test_scores_are_those_of_the_model_and_every_sample_is_passed_once(environments, smooth, family):
+    made, model, passed = environments(9, 6, 11, family=family), smooth(outputs=family.outputs), []
+    expected = score(model, made, family)
+    model.features.register_forward_hook(lambda module, inputs, z: passed.append(len(z)))
+    scores, _ = scores_and_diagnostics(model, ERM(), made, family)
+    assert scores.by_environment == pytest.approx(expected.by_environment, rel=1e-12)
+    assert sum(passed) == 26
+
+
 def test_a_collapse_shows_as_a_logit_scale_of_zero(environments, smooth):
     model = smooth()
     torch.nn.init.zeros_(model.head.weight)
-    found = diagnostics(model, ERM(), environments(9, 6), Bernoulli())
+    _, found = scores_and_diagnostics(model, ERM(), environments(9, 6), Bernoulli())
     assert found.logit_scale == pytest.approx(0, abs=1e-15)
     assert found.feature_norm > 0.1
 
@@ -211,7 +222,9 @@ def test_scale_moved_from_the_head_to_the_features_shows_in_the_norms_and_the_st
     moved.features = torch.nn.Sequential(moved.features, Times(3.0))
     with torch.no_grad():
         moved.head.weight /= 3
-    before, after = (diagnostics(model, IRMv1(), environments(9, 6), Bernoulli()) for model in (plain, moved))
+    before, after = (
+        scores_and_diagnostics(model, IRMv1(), environments(9, 6), Bernoulli())[1] for model in (plain, moved)
+    )
     assert after.risks == pytest.approx(before.risks)
     assert after.penalty == pytest.approx(before.penalty)
     assert after.logit_scale == pytest.approx(before.logit_scale)

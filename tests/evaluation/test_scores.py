@@ -320,7 +320,7 @@ def test_environments_are_told_apart_where_the_model_errs_more_in_one(rates, tol
     wrong = torch.cat([torch.arange(n) < rate * n for rate in rates])
     y = ((x.squeeze() > 0) ^ wrong).float()
     made = [Environment("a", x[:n], y[:n]), Environment("b", x[n:], y[n:])]
-    assert (validate(predictor(lambda z: 2 * z), made, Bernoulli()).alike < 0.01) is told
+    assert (validate(predictor(lambda z: 2 * z), made, Bernoulli()).homogeneity < 0.01) is told
 
 
 # Outputs

@@ -19,7 +19,7 @@ import pytest
 
 from invariance.core.errors import BadValue, InvarianceError, StoreError
 from invariance.experiments.engine import Event, run_all
-from invariance.experiments.run import TICKS, Run, execute
+from invariance.experiments.run import SNAPSHOTS, Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 
@@ -316,7 +316,7 @@ def test_workers_that_cannot_start_end_the_study_in_one_line(tmp_path, monkeypat
 def test_a_full_disk_ends_the_study_in_one_line_and_keeps_what_is_finished(small_disk):
     store = small_disk / "runs.db"
     specs = [small(), small(seed=1, model={"width": 300})]  # a checkpoint of this one is larger than the disk
-    with pytest.raises(StoreError, match=r"cannot keep a run half-way .*No space left") as caught:
+    with pytest.raises(StoreError, match=r"cannot save the state of a run .*No space left") as caught:
         list(run_all(specs, store, workers=1, save_every=0))
     assert "\n" not in str(caught.value)
     assert not workers(store)
@@ -442,7 +442,7 @@ class Study:
     def see(self, event: dict[str, Any]) -> None:
         key, step, steps = event["spec"], event["step"], event["steps"]
         if event["kind"] == "step":
-            if key in self.fresh and step > 2 * math.ceil(steps / TICKS):
+            if key in self.fresh and step > 2 * math.ceil(steps / SNAPSHOTS):
                 self.resumed.add(key)  # a run from the beginning first speaks at its first tick
             self.fresh.discard(key)
             self.share[key] = max(self.share[key], step / steps)
@@ -456,10 +456,10 @@ class Study:
 
     def kill(self, driver: Driver) -> None:
         time.sleep(self.random.uniform(0, 0.3))
-        crew = workers(self.store)
-        if driver.process.poll() is not None or (self.victims[0] == "worker" and not crew):
+        processes = workers(self.store)
+        if driver.process.poll() is not None or (self.victims[0] == "worker" and not processes):
             return
-        pid = driver.process.pid if self.victims[0] == "driver" else self.random.choice(crew)
+        pid = driver.process.pid if self.victims[0] == "driver" else self.random.choice(processes)
         os.kill(pid, signal.SIGKILL)
         self.killed[self.victims.pop(0)] += 1
         self.moments.pop(0)

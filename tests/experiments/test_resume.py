@@ -1,4 +1,4 @@
-"""A run half-way on disk: whole or not there, and never believed when it cannot be read."""
+"""A resume state on disk: whole or not there, and never believed when it cannot be read."""
 
 import json
 import math
@@ -13,9 +13,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from invariance.core.atomic import part_path
 from invariance.core.errors import StoreError
 from invariance.experiments.resume import load, save
-from invariance.experiments.run import ResumeState, Run, execute
+from invariance.experiments.run import ResumeState, Run, execute, resume_state
 from invariance.experiments.spec import Spec
 
 SPECS = {
@@ -34,12 +35,12 @@ def interrupted(method: str = "irmv1") -> tuple[Run, list[ResumeState]]:
     """A whole run, and what would have been kept of it at each of its checkpoints."""
     changes = {"data": {"samples": 100}, "objective": SPECS[method], "evaluation": {"checkpoints": 4}}
     changes["recipe"] = {"epochs": 4, "batch_size": 50, "average": 0.5}
-    partials: list[ResumeState] = []
+    partials: list[ResumeState | None] = []
     run = execute(
         Spec.of("two-bit", method, "short", 1, changes),
-        lambda moment: partials.append(moment.resume_state()) if moment.measured else None,
+        lambda *progress: partials.append(resume_state(*progress)),
     ).run
-    return run, partials
+    return run, [partial for partial in partials if partial]
 
 
 def assert_same(a: ResumeState, b: ResumeState) -> None:
@@ -62,7 +63,7 @@ def test_what_is_saved_is_loaded(tmp_path, method):
 def test_a_run_goes_on_from_a_file_as_if_it_had_never_stopped(tmp_path, method):
     whole, partials = interrupted(method)
     save(partials[1], tmp_path / "run.safetensors")
-    run = execute(whole.spec, partial=load(tmp_path / "run.safetensors")).run
+    run = execute(whole.spec, resume_from=load(tmp_path / "run.safetensors")).run
     assert replace(run, seconds=0.0) == replace(whole, seconds=0.0)
 
 
@@ -85,7 +86,7 @@ def test_tensors_are_kept_however_they_lie_in_memory(tmp_path):
 # Whole or not at all
 
 
-def test_a_later_moment_takes_the_place_of_an_earlier_one_and_nothing_else_is_left(tmp_path):
+def test_a_later_state_takes_the_place_of_an_earlier_one_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "run.safetensors"
     for partial in interrupted()[1]:
         save(partial, path)
@@ -97,7 +98,7 @@ def test_what_a_killed_process_left_half_written_does_no_harm(tmp_path):
     path = tmp_path / "run.safetensors"
     first, second, *_ = interrupted()[1]
     save(first, path)
-    path.with_suffix(".part").write_bytes(path.read_bytes()[:100])
+    part_path(path).write_bytes(path.read_bytes()[:100])
     assert_same(load(path), first)
     save(second, path)
     assert_same(load(path), second)
@@ -146,7 +147,7 @@ def test_a_file_is_whole_whenever_its_writer_is_killed(tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) == 30
     assert all(len(set(line.split())) == 1 for line in lines)
-    assert {entry.name for entry in tmp_path.iterdir()} <= {"run.safetensors", "run.part"}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"run.safetensors", "run.safetensors.part"}
 
 
 # What cannot be read
@@ -202,10 +203,10 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
     with pytest.raises(StoreError) as caught:
         save(interrupted()[1][0], tmp_path / "file" / "run.safetensors")
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(f"cannot keep a run half-way in {tmp_path / 'file'} (")
+    assert str(caught.value).startswith(f"cannot save the state of a run in {tmp_path / 'file'} (")
 
 
-def test_a_full_disk_is_one_line_and_the_earlier_moment_stays(small_disk):
+def test_a_full_disk_is_one_line_and_the_earlier_state_stays(small_disk):
     path = small_disk / "run.safetensors"
     small = ResumeState({"a": torch.zeros(1000)}, (), 1.0)
     save(small, path)

@@ -8,14 +8,15 @@ import torch
 
 from invariance.core.environment import Benchmark
 from invariance.core.errors import BadValue
-from invariance.evaluation.diagnostics import diagnostics
+from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import landscape
 from invariance.evaluation.scores import Scores
-from invariance.experiments.run import TICKS, Moment, ResumeState, Run, digest, execute, measure
+from invariance.experiments.run import SNAPSHOTS, ResumeState, Run, digest, execute, measure, resume_state
 from invariance.experiments.spec import Spec
 from invariance.methods import METHODS
 from invariance.recipes.recipe import Recipe
-from invariance.training.train import train
+from invariance.training.selection import History
+from invariance.training.train import Snapshot, train
 
 VARIANTS = {name: {} for name in METHODS.classes} | {
     "fishr with a moving average": {"ema": 0.9},
@@ -53,24 +54,25 @@ def test_a_run_is_the_training_loop_with_the_seed_of_the_spec(method):
     assert all(torch.equal(weights[name], found[name]) for name in found)
 
 
-def test_a_run_measures_at_every_checkpoint_and_says_more_often_where_it_is():
-    told: list[Moment] = []
-    executed = execute(small("erm", recipe={"epochs": 60}, evaluation={"checkpoints": 6}), told.append)
+def test_a_run_measures_at_every_checkpoint_and_reports_its_progress_more_often():
+    reported: list[tuple[Snapshot, History, float]] = []
+    spec = small("erm", recipe={"epochs": 60}, evaluation={"checkpoints": 6})
+    executed = execute(spec, lambda *progress: reported.append(progress))
     run = executed.run
     assert run.status == "finished"
     assert [c.step for c in run.history] == [30, 60, 90, 120, 150, 180]
-    assert [moment.snapshot.step for moment in told] == list(range(2, 181, 2))
-    assert [moment.snapshot.step for moment in told if moment.measured] == [30, 60, 90, 120, 150, 180]
-    assert [len(moment.history) for moment in told if moment.measured] == [1, 2, 3, 4, 5, 6]
-    assert told[-1].snapshot.model is executed.model
+    assert [snapshot.step for snapshot, _, _ in reported] == list(range(2, 181, 2))
+    assert [progress[0].step for progress in reported if resume_state(*progress)] == [30, 60, 90, 120, 150, 180]
+    assert [len(history) for snapshot, history, _ in reported if snapshot.step % 30 == 0] == [1, 2, 3, 4, 5, 6]
+    assert reported[-1][0].model is executed.model
     final = run.history[-1]
     assert list(final.train.by_environment) == list(final.validation.by_environment) == ["β=0.1", "β=0.2"]
     assert len(final.test.by_environment) == len(final.sampled.by_environment) == 19
     assert final.test.agree > final.test.oppose
-    assert set(final.vitals.risks) == {"β=0.1", "β=0.2"}
+    assert set(final.diagnostics.risks) == {"β=0.1", "β=0.2"}
     assert final.loss < run.history[0].loss
     assert run.weights == digest(executed.model)
-    assert 0 < told[0].seconds < told[-1].seconds <= run.seconds
+    assert 0 < reported[0][2] < reported[-1][2] <= run.seconds
 
 
 @pytest.mark.parametrize("checkpoints", [1, 2, 7, 10, 1000])
@@ -80,7 +82,7 @@ def test_checkpoints_are_evenly_spaced_and_the_end_is_always_one(epochs, checkpo
     run = execute(small("erm", data={"samples": 30}, recipe=recipe, evaluation={"checkpoints": checkpoints})).run
     steps = epochs * 3
     found = [c.step for c in run.history]
-    tick = math.ceil(steps / max(TICKS, checkpoints))
+    tick = math.ceil(steps / max(SNAPSHOTS, checkpoints))
     assert found[-1] == steps
     assert len(found) == min(checkpoints, math.ceil(steps / tick))
     wanted = [steps * (i + 1) / len(found) for i in range(len(found))]
@@ -122,9 +124,9 @@ def test_a_landscape_is_drawn_where_it_is_asked_for():
 
 def kept(spec: Spec) -> tuple[Run, list[ResumeState]]:
     """A run, and what would have been kept at each of its checkpoints."""
-    partials: list[ResumeState] = []
-    run = execute(spec, lambda moment: partials.append(moment.resume_state()) if moment.measured else None).run
-    return replace(run, seconds=0.0), partials
+    partials: list[ResumeState | None] = []
+    run = execute(spec, lambda *progress: partials.append(resume_state(*progress))).run
+    return replace(run, seconds=0.0), [partial for partial in partials if partial]
 
 
 @every_variant
@@ -138,7 +140,7 @@ def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(variant, rec
     whole, partials = kept(spec)
     assert len(partials) == len(whole.history)
     for partial in (partials[len(partials) // 2], partials[-1]):
-        assert replace(execute(spec, partial=partial).run, seconds=0.0) == whole
+        assert replace(execute(spec, resume_from=partial).run, seconds=0.0) == whole
 
 
 def test_a_run_that_diverges_does_so_after_going_on_too():
@@ -146,14 +148,16 @@ def test_a_run_that_diverges_does_so_after_going_on_too():
     spec = small("erm", recipe=recipe, evaluation={"checkpoints": 20})
     whole, partials = kept(spec)
     assert whole.status == "diverged"
-    assert repr(replace(execute(spec, partial=partials[1]).run, seconds=0.0)) == repr(whole)  # of which some are NaN
+    assert repr(replace(execute(spec, resume_from=partials[1]).run, seconds=0.0)) == repr(
+        whole
+    )  # of which some are NaN
 
 
 def test_seconds_add_up_over_interruptions():
     spec = small("erm")
     _, partials = kept(spec)
     start = time.perf_counter()
-    total = execute(spec, partial=partials[0]._replace(seconds=100.0)).run.seconds
+    total = execute(spec, resume_from=partials[0]._replace(seconds=100.0)).run.seconds
     assert 100 < total < 100 + time.perf_counter() - start
 
 
@@ -248,12 +252,12 @@ def test_numbers_that_are_not_finite_survive_json(number):
         first,
         loss=number,
         test=Scores({"β=0.1": number, "β=0.9": 0.5}, agree=number, oppose=0.5),
-        vitals=replace(first.vitals, risks={"β=0.1": number}, penalty=number, logit_scale=number),
+        diagnostics=replace(first.diagnostics, risks={"β=0.1": number}, penalty=number, logit_scale=number),
     )
     run = replace(run, history=(odd, *rest), landscape=((0.5, number), (number, 0.25)))
     again = Run.from_json(json.loads(json.dumps(run.to_json())))
     assert repr(again) == repr(run)
-    assert type(again.history[0].vitals.penalty) is float
+    assert type(again.history[0].diagnostics.penalty) is float
 
 
 def test_what_is_measured_on_training_samples_keeps_their_weights():
@@ -264,6 +268,7 @@ def test_what_is_measured_on_training_samples_keeps_their_weights():
     model = spec.model.build(benchmark.input_shape, 1, 0)
     *_, last = train(model, spec.objective, weighted, spec.recipe, family=made.family, snapshots=1)
     checkpoint = measure(last, benchmark, spec)
-    assert checkpoint.vitals == diagnostics(last.model, spec.objective, weighted, made.family)
-    assert checkpoint.vitals != diagnostics(last.model, spec.objective, made.train, made.family)
+    _, expected = scores_and_diagnostics(last.model, spec.objective, weighted, made.family)
+    _, unweighted = scores_and_diagnostics(last.model, spec.objective, made.train, made.family)
+    assert checkpoint.diagnostics == expected != unweighted
     assert checkpoint.train == checkpoint.validation

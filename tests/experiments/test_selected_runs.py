@@ -18,7 +18,7 @@ def spec(method: str, seed: int = 0, recipe: str = "short", **data) -> Spec:
 
 def checkpoint(step: int, validation: float, test: float, collapsed: bool) -> Checkpoint:
     scores = Scores({"β=0.1": test + 0.1, "β=0.9": test - 0.1})
-    return Checkpoint(step, 1.0, collapsed, scores, Scores({"β=0.1": validation}), scores, alike=1.0)
+    return Checkpoint(step, 1.0, collapsed, scores, Scores({"β=0.1": validation}), scores, homogeneity=1.0)
 
 
 def run(spec: Spec, *test: float, status: str = "finished", validation: tuple[float, ...] = ()) -> Run:

@@ -68,6 +68,18 @@ def test_a_run_comes_back_as_it_was(store, method):
     assert store.find(run(method).spec.key[:12]) == run(method).spec.key
 
 
+def test_a_record_of_an_earlier_version_opens_and_is_written_by_the_same_names(store, path):
+    record = (Path(__file__).parent / "record.json").read_text(encoding="utf-8").strip()
+    store.add(run())
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE records SET record = ?", (record,))
+    connection.close()
+    found = store.get(run().spec.key)
+    assert found.history[0].diagnostics.logit_scale == 0.18384070694446564
+    assert found.history[0].homogeneity == 0.954687179756925
+    assert json.dumps(found.to_json()) == record
+
+
 def test_numbers_that_are_not_finite_come_back(store):
     last = replace(run().history[-1], loss=math.nan, test=Scores({"β=0.1": math.nan, "β=0.9": math.inf}))
     odd = run(history=(last,), landscape=((math.inf, math.nan),))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from invariance.experiments import resume
-from invariance.experiments.run import ResumeState, Run, execute
+from invariance.experiments.run import ResumeState, Run, execute, resume_state
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 from invariance.experiments.worker import Worker
@@ -109,9 +109,9 @@ def test_a_run_that_another_process_is_at_is_left_to_it(bench):
 @cache
 def half_way(spec: Spec) -> ResumeState:
     """The run in the middle."""
-    found: list[ResumeState] = []
-    execute(spec, lambda moment: found.append(moment.resume_state()) if moment.measured else None)
-    return found[4]
+    found: list[ResumeState | None] = []
+    execute(spec, lambda *progress: found.append(resume_state(*progress)))
+    return [state for state in found if state][4]
 
 
 def test_a_run_goes_on_from_its_checkpoint(bench):
@@ -146,7 +146,7 @@ def test_a_checkpoint_that_does_not_fit_spoils_at_most_one_try(bench, other):
 def test_what_killed_processes_left_is_cleared_away_with_the_run(tmp_path):
     bench = Bench(tmp_path / "runs.db", save_every=3600.0)
     resume.save(half_way(small()), bench.checkpoint(small()))
-    for ending in ("part", "lock"):
+    for ending in ("safetensors.part", "lock"):
         (bench.folder / f"{small().key}.{ending}").write_bytes(b"half")
     assert bench.work(small())[-1]["status"] == "finished"
     assert bench.left == []
@@ -156,8 +156,8 @@ def test_what_killed_processes_left_is_cleared_away_with_the_run(tmp_path):
 def test_a_run_is_kept_no_more_often_than_asked(tmp_path):
     bench = Bench(tmp_path / "runs.db", save_every=3600.0)
     seen: list[bool] = []
-    watch = bench.worker._watch(small())
-    execute(small(), lambda moment: (watch(moment), seen.append(watch.path.exists())))
+    monitor = bench.worker._monitor(small())
+    execute(small(), lambda *progress: (monitor(*progress), seen.append(monitor.path.exists())))
     assert len(seen) == 80
     assert not any(seen)
     bench.store.close()
@@ -166,11 +166,16 @@ def test_a_run_is_kept_no_more_often_than_asked(tmp_path):
 def test_a_run_is_kept_at_its_checkpoints(bench):
     bench.folder.mkdir()
     seen: list[tuple[bool, bool]] = []
-    watch = bench.worker._watch(small())
-    execute(small(), lambda moment: (watch(moment), seen.append((moment.measured, watch.path.exists()))))
+    monitor = bench.worker._monitor(small())
+
+    def watch(*progress) -> None:
+        monitor(*progress)
+        seen.append((resume_state(*progress) is not None, monitor.path.exists()))
+
+    execute(small(), watch)
     first = [measured for measured, _ in seen].index(True)
     assert [there for _, there in seen] == [False] * first + [True] * (80 - first)
-    kept = resume.load(watch.path)
+    kept = resume.load(monitor.path)
     assert (int(kept.state["step"]), len(kept.history)) == (80, 10)
 
 
@@ -232,7 +237,7 @@ def test_a_disk_too_full_for_a_checkpoint_is_refused_in_one_line_and_finished_ru
     assert bench.work(small())[-1]["status"] == "finished"
     *_, last = bench.work(small(seed=1, model={"width": 300}))
     assert last["event"] == "refused"
-    assert last["reason"].startswith(f"cannot keep a run half-way in {bench.folder} (")
+    assert last["reason"].startswith(f"cannot save the state of a run in {bench.folder} (")
     assert "\n" not in last["reason"]
     assert [summary.seed for summary in bench.store.summaries()] == [0]
     assert bench.work(small(seed=2))[-1]["status"] == "finished"

@@ -76,7 +76,7 @@ def test_weights_that_count_no_batches_load_too(tmp_path):
 @pytest.mark.parametrize(
     ("architecture", "shape", "message"),
     [
-        ({"stem": "small"}, (3, 16, 16), r"conv1.weight has shape \(8, 3, 7, 7\), \(8, 3, 3, 3\) is wanted"),
+        ({"stem": "small"}, (3, 16, 16), r"conv1.weight has shape \(8, 3, 7, 7\), expected \(8, 3, 3, 3\)"),
         ({"norm": "group"}, (1, 16, 16), r"conv1.weight has shape .* three channels"),
         ({"width": 16}, (3, 16, 16), "conv1.weight has shape"),
     ],

@@ -25,9 +25,9 @@ def run() -> Callable[..., Run]:
         scores = Scores({f"β={beta:g}": average + (0.5 - beta) * gap / 0.9 for beta in BETAS})
         history = []
         for step in range(1, checkpoints + 1):
-            vitals = Diagnostics({"a": 0.5}, {"a": 0.1**step, "b": 0.0}, None, 1.0, 2.0, 1.0)
+            diagnostics = Diagnostics({"a": 0.5}, {"a": 0.1**step, "b": 0.0}, None, 1.0, 2.0, 1.0)
             constant = status == "collapsed" and step == checkpoints
-            history.append(Checkpoint(step, 1.0, constant, scores, scores, scores, None, vitals, 0.5, 1.0))
+            history.append(Checkpoint(step, 1.0, constant, scores, scores, scores, None, diagnostics, 0.5, 1.0))
         points = spec.evaluation.landscape
         grid = tuple(tuple(float(i + j) for j in range(points)) for i in range(points)) if points else None
         done = status not in ("diverged", "failed")

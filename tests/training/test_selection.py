@@ -30,10 +30,10 @@ def test_each_rule_takes_its_checkpoint(name, step):
     assert select(name, RUN).step == step
 
 
-def compared(*chances: float, collapsed: int = -1) -> History:
-    """Checkpoints at which environments are alike by so much; one of them may have collapsed."""
-    made = history([0.5] * len(chances))
-    return [replace(c, alike=p, collapsed=i == collapsed) for i, (c, p) in enumerate(zip(made, chances, strict=True))]
+def compared(*p_values: float, collapsed: int = -1) -> History:
+    """Checkpoints with these p-values of homogeneity; one of them may have collapsed."""
+    made = zip(history([0.5] * len(p_values)), p_values, strict=True)
+    return tuple(replace(c, homogeneity=p, collapsed=i == collapsed) for i, (c, p) in enumerate(made))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_of_equal_sums_over_environments_left_out_the_later_one_is_taken():
 def test_rules_without_sight_of_the_test_do_not_look_at_it():
     for name in ("invariant", "last", "training-domain"):
         runs = [history([0.6, 0.9, 0.7], test) for test in ([1, 0, 0], [0, 1, 0], [0, 0, 1])]
-        steps = {select(name, [replace(c, alike=c.validation.mean - 0.6) for c in run]).step for run in runs}
+        steps = {select(name, [replace(c, homogeneity=c.validation.mean - 0.6) for c in run]).step for run in runs}
         assert len(steps) == 1
 
 

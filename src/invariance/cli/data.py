@@ -32,7 +32,7 @@ def check(names: Names = None, as_json: Json = False) -> None:
             except DataError as error:
                 entry = {"state": "corrupt", "place": str(error)}
             entries.append({"data": name, "file": file.name, **entry})
-        state = DATA.create(name).state()
+        state = DATA.create(name).availability()
         if state or not DATA[name].files:
             here, about = state or ("embedded", None)
             entries.append({"data": name, "file": None, "state": here, "place": about})
@@ -72,7 +72,7 @@ def _by_hand(name: str) -> None:
     """Say where to get what cannot be fetched."""
     from invariance.data import DATA
 
-    state = DATA.create(name).state()
+    state = DATA.create(name).availability()
     if state and state.here != "complete" and not DATA[name].files:
         source = f"; it is offered at {DATA[name].source}" if DATA[name].source else ""
         errors().print(

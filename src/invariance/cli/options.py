@@ -57,7 +57,7 @@ def print_json(value: Any) -> None:
 
 def say_partial(data: "DataSet") -> None:
     """Where only a part of a data set is here, what follows is about that part: say so."""
-    if (state := data.state()) and state.here == "partial":
+    if (state := data.availability()) and state.here == "partial":
         errors().print(f"Note: a part of {data.title}: {state.about}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -11,11 +11,11 @@ from invariance.cli.options import out
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="Specs as JSON, one a line; 'runs show KEY --json' shows one.")],
+    file: Annotated[Path, typer.Argument(help="Specs as JSON, one per line; 'runs show KEY --json' shows one.")],
     workers: Workers = None,
     store: StorePath = STORE,
 ) -> None:
-    """Run specs from a file: a sweep of your own. Runs that are there are not repeated."""
+    """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
     from invariance.core.errors import BadValue, InvarianceError
     from invariance.experiments.spec import Spec
 

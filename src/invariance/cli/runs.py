@@ -9,6 +9,7 @@ import typer
 
 from invariance.cli.follow import STORE, StorePath, span
 from invariance.cli.options import Json, out, print_json, writable
+from invariance.core.atomic import atomic_write
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Table
@@ -92,13 +93,8 @@ def export(
     writable(file, ".csv", ".parquet", ".jsonl")
     filters = _filters(data, method, recipe, status, seed)
     write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix]
-    part = file.with_name(file.name + ".part")
-    try:
-        with _open(store) as opened:
-            many = write(opened, filters, part)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_write(file) as part, _open(store) as opened:
+        many = write(opened, filters, part)
     out().print(f"{many} runs: {file}", highlight=False)
 
 
@@ -160,10 +156,10 @@ def _history(history: Iterable[Any]) -> "Table":
 
     lines = []
     for c in history:
-        v = c.vitals
-        vitals = (v.penalty, v.logit_scale, v.feature_norm, v.head_norm) if v else (None,) * 4
+        v = c.diagnostics
+        diagnostics = (v.penalty, v.logit_scale, v.feature_norm, v.head_norm) if v else (None,) * 4
         scores = (100 * value for value in (c.train.mean, c.test.mean, c.test.gap))
-        lines.append(Line(str(c.step), (c.loss, *scores, *("–" if x is None else x for x in vitals))))
+        lines.append(Line(str(c.step), (c.loss, *scores, *("–" if x is None else x for x in diagnostics))))
     names = ("loss", "training", "average", "gap", "penalty", "logits", "‖z‖", "‖w‖")
     caption = "Accuracy in %, and diagnostics, at every checkpoint."
     return Table("history", "History", caption, "step", tuple(map(Column, names)), tuple(lines))

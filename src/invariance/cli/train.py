@@ -38,7 +38,7 @@ def train(
         task = bar.add_task(f"{spec.objective.title} on {spec.data.title}", total=None)
         executed = execute(
             spec,
-            lambda moment: bar.update(task, completed=moment.snapshot.step, total=moment.snapshot.steps),
+            lambda snapshot, *_: bar.update(task, completed=snapshot.step, total=snapshot.steps),
         )
     run = executed.run
     save(executed, folder)

@@ -7,7 +7,7 @@ All three families use the canonical link, so one identity carries every closed 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -54,18 +54,23 @@ class Family(ABC):
         """What predictions are worth over the best constant: accuracy less the commonest class's share, or R²."""
 
 
+class Classification(Family):
+    """Targets are classes, and the score is accuracy."""
+
+    def score(self, f: Tensor, y: Tensor) -> Tensor:
+        return (self.predict(f) == y).to(f.dtype)
+
+    def gain(self, f: Tensor, y: Tensor) -> float:
+        return float(self.score(f, y).mean() - y.unique(return_counts=True)[1].max() / len(y))
+
+
 @final
 @dataclass(frozen=True)
-class Bernoulli(Family):
+class Bernoulli(Classification):
     """Two classes, one logit: mean(f) = σ(f), y ∈ {0, 1}."""
 
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def labels(self) -> int:
-        return 2
+    outputs: ClassVar[int] = 1
+    labels: ClassVar[int] = 2
 
     def check(self, y: Tensor, where: str) -> Tensor:
         return _classes(y, 2, where).to(torch.get_default_dtype())
@@ -80,16 +85,10 @@ class Bernoulli(Family):
     def predict(self, f: Tensor) -> Tensor:
         return (f.squeeze(-1) > 0).to(f.dtype)
 
-    def score(self, f: Tensor, y: Tensor) -> Tensor:
-        return (self.predict(f) == y).to(f.dtype)
-
-    def gain(self, f: Tensor, y: Tensor) -> float:
-        return float(self.score(f, y).mean() - y.unique(return_counts=True)[1].max() / len(y))
-
 
 @final
 @dataclass(frozen=True)
-class Categorical(Family):
+class Categorical(Classification):
     """K classes, K logits: mean(f) = softmax(f), y ∈ {0, …, K − 1}."""
 
     classes: int
@@ -114,25 +113,14 @@ class Categorical(Family):
     def predict(self, f: Tensor) -> Tensor:
         return f.argmax(-1)
 
-    def score(self, f: Tensor, y: Tensor) -> Tensor:
-        return (self.predict(f) == y).to(f.dtype)
-
-    def gain(self, f: Tensor, y: Tensor) -> float:
-        return float(self.score(f, y).mean() - y.unique(return_counts=True)[1].max() / len(y))
-
 
 @final
 @dataclass(frozen=True)
 class Gaussian(Family):
     """A number with unit variance: mean(f) = f, loss ½(f − y)²."""
 
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def labels(self) -> int:
-        return 0
+    outputs: ClassVar[int] = 1
+    labels: ClassVar[int] = 0
 
     def check(self, y: Tensor, where: str) -> Tensor:
         y = y if y.is_floating_point() else y.to(torch.get_default_dtype())

@@ -14,7 +14,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def expanded(path: str) -> Path:
-    """A path as people write it, with their home for ~; a ~ of nobody here stays as it is."""
+    """A path as people write it, with their home for ~; a ~ of an unknown user stays as it is."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

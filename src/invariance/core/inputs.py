@@ -64,7 +64,7 @@ class Pixels:
                 found[own] = np.asarray(array)[rows[own] - start]
                 start += len(array)
         for array in self.arrays:
-            _let_go(array)
+            _unmap(array)
         return torch.from_numpy(found)
 
 
@@ -111,8 +111,8 @@ def floats(x: Inputs) -> Tensor:
     return x if x.is_floating_point() else x / 255
 
 
-def _let_go(array: NDArray[np.uint8]) -> None:
-    """Unmap what was read of a file that nobody writes to; its pages stay in the system's cache, not in ours."""
+def _unmap(array: NDArray[np.uint8]) -> None:
+    """Unmap what was read of a file that is not written to; its pages stay in the system's cache, not in ours."""
     base: object = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -23,6 +23,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from invariance.core.atomic import atomic_write
 from invariance.core.errors import BadValue, DataError, InvarianceError, StoreError
 from invariance.core.provenance import provenance
 
@@ -101,20 +102,14 @@ def claim(folder: Path, *, overwrite: bool = False) -> None:
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files, each of which appears whole or not at all."""
-    parts = {name: folder / f"{name}.part" for name in files}
+    """Write files, each of which appears whole or not at all; none does before all are written, the last one last."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, part in parts.items():
-            part.write_bytes(files[name])
-        for name, part in parts.items():
-            part.replace(folder / name)
+        with ExitStack() as stack:
+            for name, content in reversed(list(files.items())):
+                stack.enter_context(atomic_write(folder / name, sync=True)).write_bytes(content)
     except OSError as error:
         raise StoreError(f"cannot save to {folder} ({error}); free some space, or choose another folder") from None
-    finally:
-        for part in parts.values():
-            with suppress(OSError):
-                part.unlink()
 
 
 def seal(content: Mapping[str, Any]) -> str:

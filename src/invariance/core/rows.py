@@ -34,11 +34,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def take(self, kept: NDArray[np.bool_]) -> "Rows":
-        """The rows where ``kept`` is true, and the environments that these are of."""
-        present, codes = np.unique(self.codes[kept], return_inverse=True)
-        weight = None if self.weight is None else self.weight[kept]
-        return Rows(self.x[kept], self.y[kept], codes, self.names[present], weight)
+    def take(self, mask: NDArray[np.bool_]) -> "Rows":
+        """The rows where ``mask`` is true, and their environments."""
+        present, codes = np.unique(self.codes[mask], return_inverse=True)
+        weight = None if self.weight is None else self.weight[mask]
+        return Rows(self.x[mask], self.y[mask], codes, self.names[present], weight)
 
     @property
     def environments(self) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Benchmarks: one file a data set; the folder is the registry."""
+"""Benchmarks: one file per data set; the folder is the registry."""
 
 from invariance.core.catalogue import Catalogue
 from invariance.data.base import DataSet

@@ -41,7 +41,7 @@ RESNET: Preferences = {
 }
 """What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and small batches for a processor.
 
-With debiasing, images are mirrored and shifted: else a ResNet-18 soon knows a few thousand by heart.
+With debiasing, images are mirrored and shifted: else a ResNet-18 soon memorises a few thousand.
 """
 PHOTOGRAPHS: Preferences = {**RESNET, "short": {**RESNET["short"], "augment": {"shift": 4}}}
 """The same in a short run."""
@@ -90,7 +90,7 @@ class DataSet(ABC):
         benchmark = self.load(0)
         return Size(sum(len(e) for e in benchmark.train), benchmark.input_shape)
 
-    def state(self) -> Availability | None:
+    def availability(self) -> Availability | None:
         """What is here of a folder of data; None where data are embedded or published ``files``."""
         return None
 

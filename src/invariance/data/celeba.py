@@ -93,7 +93,7 @@ class CelebA(DataSet):
     test_betas: Betas = BETAS
     image_size: PositiveInt = 64
     images: Annotated[int, Field(ge=40)] | None = None
-    """At most so many faces, evenly from all files."""
+    """The largest number of faces, taken evenly from all files."""
     broken: Broken = "refuse"
 
     def fingerprint(self) -> str:
@@ -104,7 +104,7 @@ class CelebA(DataSet):
         except DataError:
             return "missing"
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             root = data_folder("celeba")
             here = len(remembered(root, [IMAGES]))
@@ -127,7 +127,7 @@ class CelebA(DataSet):
 
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:
         if oracle:
-            raise BadValue("hair cannot be taken out of a photograph; an oracle cannot be had on CelebA")
+            raise BadValue("hair cannot be taken out of a photograph; there is no oracle on CelebA")
         found = faces(data_folder("celeba"), self.images).faces
         images, broken = pictures(found.files, self.image_size, title=self.title, broken=self.broken)
         if not found.suffice(set(broken)):
@@ -163,8 +163,8 @@ class CelebA(DataSet):
         for beta, cells in zip(self.betas, self._cells(pools), strict=True):
             rows, labels = [], []
             for (t, y, s), count in cells.items():
-                mine, left[t, s] = left[t, s][:count], left[t, s][count:]
-                rows.append(mine)
+                chosen, left[t, s] = left[t, s][:count], left[t, s][count:]
+                rows.append(chosen)
                 labels.append(torch.full((count,), float(y)))
             mixed = torch.randperm(sum(cells.values()), generator=random)
             yield Environment(f"β={beta:g}", pixels[torch.cat(rows)[mixed]], torch.cat(labels)[mixed])
@@ -206,9 +206,7 @@ def faces(root: Path, images: int | None, lister: Lister = listed) -> Found:
 
 
 def _too_few(there: str, count: int) -> DataError:
-    return DataError(
-        f"{there} {count} faces of blond or black hair: too few to train, validate and test; more are wanted"
-    )
+    return DataError(f"{there} {count} faces of blond or black hair: too few to train, validate and test; add images")
 
 
 def _stem(name: str) -> str:

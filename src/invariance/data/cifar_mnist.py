@@ -17,7 +17,12 @@ from invariance.core.seeding import generator
 from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.constructions.colored_idx import TRAINING
-from invariance.data.constructions.counterfactual_pairs import EARLY, CounterfactualPairs, MechanismSplit, dealt
+from invariance.data.constructions.counterfactual_pairs import (
+    EARLY,
+    CounterfactualPairs,
+    MechanismSplit,
+    stratified_parts,
+)
 from invariance.data.formats.cifar import ARCHIVE, EACH, FOLDER, NAMES, batches, located, read
 from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import File, data_folders
@@ -27,12 +32,12 @@ from invariance.recipes.presets import Preferences
 
 Name = Literal["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 VALIDATION = 10
-"""One training image in so many validates."""
+"""One in this many training images validates."""
 
 
 def _different(pair: tuple[Name, Name]) -> tuple[Name, Name]:
     if pair[0] == pair[1]:
-        raise ValueError("two different classes are wanted")
+        raise ValueError("expected two different classes")
     return pair
 
 
@@ -42,9 +47,9 @@ class Digits(NamedTuple):
     zeros: Tensor
     ones: Tensor
 
-    def share(self, hand: int, hands: int) -> "Digits":
-        """Every so many-th, from ``hand`` on."""
-        return Digits(self.zeros[hand::hands], self.ones[hand::hands])
+    def share(self, part: int, parts: int) -> "Digits":
+        """One of ``parts`` equal parts."""
+        return Digits(self.zeros[part::parts], self.ones[part::parts])
 
     def shuffled(self, random: torch.Generator) -> "Digits":
         """In random order."""
@@ -90,7 +95,7 @@ class CIFARMNIST(CounterfactualPairs):
     def size(self) -> Size:
         return Size(self.images - self.images // VALIDATION, (3, 64, 32))
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             found = located()
             if found is None:
@@ -118,9 +123,9 @@ class CIFARMNIST(CounterfactualPairs):
         train, t = self._taken(files.train, self.images // 2)
         test, test_t = self._taken(files.test, self.images // 10)
         random = generator(seed, "split")
-        held_out, *rest = dealt(t, VALIDATION, random)
+        held_out, *rest = stratified_parts(t, VALIDATION, random)
         rows = torch.cat(rest)
-        hands = [rows[hand] for hand in dealt(t[rows], len(self.betas), random)]
+        own = [rows[part] for part in stratified_parts(t[rows], len(self.betas), random)]
         for_train, for_validation, for_test = (digits.shuffled(random) for digits in self._digits())
 
         def mechanism(images: Tensor, t: Tensor, digits: Digits) -> Mechanism:
@@ -128,7 +133,7 @@ class CIFARMNIST(CounterfactualPairs):
             return Mechanism(looks, t, self.alpha, self.test_betas)
 
         return MechanismSplit(
-            [mechanism(train[hand], t[hand], for_train.share(e, len(hands))) for e, hand in enumerate(hands)],
+            [mechanism(train[part], t[part], for_train.share(e, len(own))) for e, part in enumerate(own)],
             mechanism(train[held_out], t[held_out], for_validation),
             mechanism(test, test_t, for_test),
         )
@@ -139,8 +144,8 @@ class CIFARMNIST(CounterfactualPairs):
         each = [torch.nonzero(records.classes == NAMES.index(name)).flatten() for name in self.classes]
         for name, rows in zip(self.classes, each, strict=True):
             if not len(rows):
-                there = ", ".join(NAMES[i] for i in records.classes.unique())
-                raise DataError(f"{files[0].parent} has no {name}; it has {there}: choose data.classes among them")
+                classes = ", ".join(NAMES[i] for i in records.classes.unique())
+                raise DataError(f"{files[0].parent} has no {name}; it has {classes}: choose data.classes among them")
         fewest = min(most, *(len(rows) for rows in each))
         rows = torch.cat([rows[:fewest] for rows in each]).sort().values
         return records.pixels[rows], records.classes[rows] == NAMES.index(self.classes[1])

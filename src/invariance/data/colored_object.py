@@ -16,7 +16,12 @@ from invariance.core.fields import STRICT, NonNegative, Share
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
 from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
-from invariance.data.constructions.counterfactual_pairs import EARLY, CounterfactualPairs, MechanismSplit, dealt
+from invariance.data.constructions.counterfactual_pairs import (
+    EARLY,
+    CounterfactualPairs,
+    MechanismSplit,
+    stratified_parts,
+)
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken, cached
 from invariance.data.images.coco import Object, changed, fingerprint, objects, pasted, remembered
@@ -95,13 +100,13 @@ class ColoredObject(CounterfactualPairs):
     ``folder`` is COCO itself (12,000 images train, 1,800 test), or ETH-80 in COCO's format: ten physical cars, cows,
     dogs and horses each, of which three test, with all their images. ``super_classes``, ``min_area`` and ``repeats``
     are the folder's own where none are given. Every image trains ``repeats`` times, with noise and a background of its
-    own each time, so that the labels of a small folder cannot be learned by heart: once in COCO, four times in ETH-80.
+    own each time, so that the labels of a small folder cannot be memorised: once in COCO, four times in ETH-80.
     Images are dealt out to the training environments after they were repeated: these share images, in COCO those of
     the smaller super-class.
 
     Differs from Lin et al.'s data: an image is used for one class alone; objects are cut out before they are resized,
     so that nothing around them shines through; and labels are as noisy in the test as in training, so that 1 − α is the
-    best that can be had, where their test has clean ones.
+    best possible accuracy, where their test has clean ones.
     """
 
     title: ClassVar[str] = "Colored-Object"
@@ -135,7 +140,7 @@ class ColoredObject(CounterfactualPairs):
         repeats = self.repeats or SOURCES[self.folder].repeats
         return Size(TRAINING[self.folder] * repeats, (3, self.image_size, self.image_size))
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             _, photographs = self._places()
             here = len(listed(photographs.parent, [photographs.name]))
@@ -170,8 +175,8 @@ class ColoredObject(CounterfactualPairs):
         random = generator(seed, "split")
         train, validation, test = (self._balanced(rows, t, random) for rows in self._split(found, set(broken), random))
         train = train.repeat(self.repeats or SOURCES[self.folder].repeats)
-        hands = dealt(t[train], len(self.betas), random)
-        return MechanismSplit([whole.take(train[hand]) for hand in hands], whole.take(validation), whole.take(test))
+        parts = stratified_parts(t[train], len(self.betas), random)
+        return MechanismSplit([whole.take(train[part]) for part in parts], whole.take(validation), whole.take(test))
 
     def _classes(self) -> tuple[Numbers, Numbers]:
         known = SOURCES[self.folder].classes

@@ -7,10 +7,7 @@ from pydantic.dataclasses import dataclass
 
 from invariance.core.errors import BadValue
 from invariance.core.fields import STRICT, expanded
-from invariance.data.base import PHOTOGRAPHS
 from invariance.data.constructions.domains import Domains
-from invariance.models.resnet import ResNet
-from invariance.recipes.presets import Preferences
 
 
 @final
@@ -22,8 +19,6 @@ class Folder(Domains):
     about: ClassVar[str] = "your own images, in folders domain/class/ below data.path"
     citation: ClassVar[str] = "yours"
     licence: ClassVar[str] = "yours"
-    architecture: ClassVar[ResNet] = ResNet()
-    preferences: ClassVar[Preferences] = PHOTOGRAPHS
 
     path: str = ""
 

@@ -112,5 +112,5 @@ def _measure(snapshot: Snapshot, train: list[Environment], validation: list[Envi
         on_validation.scores,
         Scores({}),
         risk=on_validation.risk,
-        alike=on_validation.alike,
+        homogeneity=on_validation.homogeneity,
     )

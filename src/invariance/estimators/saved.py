@@ -29,11 +29,10 @@ from invariance.models import MODELS
 from invariance.models.base import Architecture, Model
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
-from invariance.training.selection import Checkpoint
+from invariance.training.selection import dump_history, load_history
 
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-HISTORY: TypeAdapter[tuple[Checkpoint, ...]] = TypeAdapter(tuple[Checkpoint, ...])
 
 
 class Saved(NamedTuple):
@@ -101,7 +100,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
         "target": None if kind == "classifier" else [estimator.target_mean_, estimator.target_scale_],
         "objective": METHODS.dump(estimator.objective_),
         "choice": choice and choice.to_json(),
-        "history": HISTORY.dump_python(estimator.history_, mode="json"),
+        "history": dump_history(estimator.history_),
         "scores": estimator.scores_.by_environment,
         "fingerprint": estimator.fingerprint_,
         "network": {
@@ -127,7 +126,7 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
         estimator.target_mean_, estimator.target_scale_ = content["target"]
     estimator.objective_ = METHODS.load(content["objective"])
     estimator.choice_ = content["choice"] and Choice.from_json(content["choice"])
-    estimator.history_ = HISTORY.validate_python(content["history"])
+    estimator.history_ = load_history(content["history"])
     estimator.scores_ = Scores(content["scores"])
     estimator.fingerprint_ = content["fingerprint"]
 

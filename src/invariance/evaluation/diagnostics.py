@@ -9,6 +9,7 @@ import torch
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.families import Family
+from invariance.evaluation.scores import Scores
 from invariance.methods.base import Method
 from invariance.methods.heads import gradients
 from invariance.models.base import Model
@@ -36,8 +37,10 @@ class Diagnostics:
 
 
 @torch.no_grad()
-def diagnostics(model: Model, objective: Method, environments: Sequence[Environment], family: Family) -> Diagnostics:
-    """The diagnostics of a model on these samples."""
+def scores_and_diagnostics(
+    model: Model, method: Method, environments: Sequence[Environment], family: Family
+) -> tuple[Scores, Diagnostics]:
+    """Both, from one pass over the samples."""
     batch = Batch.of(environments, family)
     names = [e.name for e in environments]
     was_training = model.training
@@ -46,9 +49,9 @@ def diagnostics(model: Model, objective: Method, environments: Sequence[Environm
     f = model.head(z)
     with torch.enable_grad():
         slopes = gradients(batch, model.head, z, f).detach().square().sum(1)
-        penalty = objective.measure(model, batch, z, f)
+        penalty = method.measure(model, batch, z, f)
     model.train(was_training)
-    return Diagnostics(
+    found = Diagnostics(
         dict(zip(names, batch.risks(f).tolist(), strict=True)),
         dict(zip(names, slopes.tolist(), strict=True)),
         None if penalty is None else float(penalty),
@@ -56,3 +59,4 @@ def diagnostics(model: Model, objective: Method, environments: Sequence[Environm
         float(z.norm(dim=1).mean()),
         math.sqrt(sum(float(p.square().sum()) for p in model.head.parameters())),
     )
+    return Scores.of_batch(batch, f, names), found

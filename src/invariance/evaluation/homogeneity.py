@@ -1,4 +1,4 @@
-"""A test of homogeneity: whether environments can be told apart by averages over their samples."""
+"""A test of homogeneity: whether averages over samples are the same in all environments."""
 
 import torch
 from torch import Tensor
@@ -10,8 +10,8 @@ def homogeneity_p_value(values: Tensor, batch: Batch) -> float:
     """The probability that equal environments differ by chance as much as these do in the means of ``values`` [n, q].
 
     Wald's test: n_e (m_e − m)ᵀ S⁻¹ (m_e − m), added over environments, is χ² with (E − 1)·q degrees of freedom, where
-    S is the covariance within environments. A single environment, or values that are all the same, are alike; values
-    that are not finite are not.
+    S is the covariance within environments. A single environment, or values that are all the same, give 1; values
+    that are not finite give 0.
     """
     values = values.double()
     if not values.isfinite().all():

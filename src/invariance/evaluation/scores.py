@@ -23,7 +23,7 @@ from invariance.core.families import Bernoulli, Family
 from invariance.core.inputs import Inputs
 from invariance.evaluation.homogeneity import homogeneity_p_value
 from invariance.evaluation.intervals import Interval, of_mean, of_summary, wilson
-from invariance.models.activation_checkpointing import filled
+from invariance.models.activation_checkpointing import concatenate
 from invariance.models.base import Model
 
 MIN_GAIN = 0.01
@@ -79,7 +79,7 @@ def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, [n, K]."""
     was_training = model.training
     model.eval()
-    f = filled((model(part) for part in x.split(rows)), len(x))
+    f = concatenate((model(part) for part in x.split(rows)), len(x))
     model.train(was_training)
     return f
 
@@ -121,12 +121,12 @@ def exact_and_sampled(
     model: Model, mechanism: Mechanism, family: Family, generator: torch.Generator
 ) -> tuple[Scores, Scores]:
     """Both, from the same two passes."""
-    named = predictions(model, mechanism, family)
-    return _expected(named, mechanism), _drawn(named, mechanism, generator)
+    predicted = predictions(model, mechanism, family)
+    return _expected(predicted, mechanism), _drawn(predicted, mechanism, generator)
 
 
-def _expected(named: tuple[Tensor, Tensor], mechanism: Mechanism) -> Scores:
-    off, on = named
+def _expected(predicted: tuple[Tensor, Tensor], mechanism: Mechanism) -> Scores:
+    off, on = predicted
     same, other = torch.zeros(2, len(mechanism), dtype=torch.float64)
     for y, chance in ((mechanism.t, 1 - mechanism.alpha), (~mechanism.t, mechanism.alpha)):
         same += chance * (torch.where(y, on, off) == y).double()
@@ -136,8 +136,8 @@ def _expected(named: tuple[Tensor, Tensor], mechanism: Mechanism) -> Scores:
     return Scores(line, agree=agree, oppose=oppose)
 
 
-def _drawn(named: tuple[Tensor, Tensor], mechanism: Mechanism, generator: torch.Generator) -> Scores:
-    off, on = named
+def _drawn(predicted: tuple[Tensor, Tensor], mechanism: Mechanism, generator: torch.Generator) -> Scores:
+    off, on = predicted
     accuracy = {}
     for beta in mechanism.betas:
         y, s = mechanism.draw(beta, generator)
@@ -161,19 +161,19 @@ def _interval(each: Tensor, batch: Batch, e: int) -> Interval:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What held-out samples of the training environments say about a model."""
+class Validation:
+    """What is measured on held-out samples of the training environments."""
 
     scores: Scores
     risk: float
     """The mean loss, averaged over environments."""
-    alike: float
-    """The probability that risk and calibration differ by chance as much between environments as they do."""
+    homogeneity: float
+    """The p-value of a test that risk and calibration are the same in all environments."""
     collapsed: bool
     """Whether the model is (nearly) constant: its predictions gain less than ``MIN_GAIN`` over the best constant."""
 
 
-def validate(model: Model, environments: Sequence[Environment], family: Family) -> Held:
+def validate(model: Model, environments: Sequence[Environment], family: Family) -> Validation:
     """Scores, risk and calibration of a model, from one pass.
 
     An invariant model's loss, its residual r and r·f, which is how its loss changes with the scale of its outputs,
@@ -183,7 +183,7 @@ def validate(model: Model, environments: Sequence[Environment], family: Family) 
     f = outputs(model, batch.x)
     r = batch.residual(f)
     signs = torch.cat([batch.loss(f).unsqueeze(1), r, (r * f).sum(1, keepdim=True)], dim=1)
-    return Held(
+    return Validation(
         Scores.of_batch(batch, f, [e.name for e in environments]),
         float(batch.risks(f).mean()),
         homogeneity_p_value(signs, batch),

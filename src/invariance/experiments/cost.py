@@ -13,19 +13,20 @@ from invariance.recipes.gradient import SAM
 
 EFFICIENCY = 0.6
 """Share of the speed of a matrix product that a training step reaches (benchmarks/step.py)."""
-LOADING = 1.0
-"""Seconds before the first update."""
-MEASURED = 50_000
-"""Samples that a checkpoint looks at."""
+LOADING_SECONDS = 1.0
+"""Before the first update."""
+CHECKPOINT_SAMPLES = 50_000
+"""Samples that are passed through the model at a checkpoint."""
 
 
 def seconds(spec: Spec) -> float:
     """About how long a run takes on one thread of this machine."""
     size = _size(spec.data)
     passes = 6 if isinstance(spec.recipe.gradient, SAM) else 3  # backward costs two; SAM does everything twice
-    samples = passes * size.samples * (spec.recipe.epochs + spec.recipe.debias) + MEASURED * spec.evaluation.checkpoints
+    samples = passes * size.samples * (spec.recipe.epochs + spec.recipe.debias)
+    samples += CHECKPOINT_SAMPLES * spec.evaluation.checkpoints
     samples += spec.evaluation.landscape**2 * 4000
-    return LOADING + samples * _forward(spec.model, size.shape) / (EFFICIENCY * _speed())
+    return LOADING_SECONDS + samples * _forward(spec.model, size.shape) / (EFFICIENCY * _speed())
 
 
 @cache
@@ -43,7 +44,7 @@ def _forward(model: Architecture, shape: tuple[int, ...]) -> int:
 
 @cache
 def _speed() -> float:
-    """Operations a second in a matrix product of the usual size, on one thread."""
+    """Operations per second in a matrix product of the usual size, on one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     a, b = torch.zeros(1024, 400), torch.zeros(400, 400)

@@ -1,50 +1,44 @@
-"""A run half-way, on disk: named tensors as safetensors, its history in their header."""
+"""A resume state on disk: named tensors as safetensors, the history in their header."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
 
+from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
-from invariance.experiments.run import HISTORY, ResumeState
-
-PART = ".part"
-"""What the name of a file ends in while it is written."""
+from invariance.experiments.run import ResumeState
+from invariance.training.selection import dump_history, load_history
 
 
-def save(partial: ResumeState, path: Path) -> None:
-    """Write it; the file appears whole or not at all."""
-    history = json.dumps(HISTORY.dump_python(partial.history, mode="json"))
-    part = path.with_suffix(PART)
+def save(run: ResumeState, path: Path) -> None:
+    """Write a resume state; the file appears whole or not at all."""
+    history = json.dumps(dump_history(run.history))
+    state = {name: tensor.contiguous() for name, tensor in run.state.items()}
     try:
-        state = {name: tensor.contiguous() for name, tensor in partial.state.items()}
-        # by its own name: what save_file leaves when it is killed has one at random, and is never cleared away
-        part.write_bytes(serialised(state, {"history": history, "seconds": repr(partial.seconds)}))
-        part.replace(path)
+        # not by save_file: what that leaves when it is killed has a random name, and is never removed
+        with atomic_write(path) as part:
+            part.write_bytes(serialised(state, {"history": history, "seconds": repr(run.seconds)}))
     except OSError as error:
         raise StoreError(
-            f"cannot keep a run half-way in {path.parent} ({error}); finished runs are safe. Free some space and give "
-            "the same command again"
+            f"cannot save the state of a run in {path.parent} ({error}); finished runs are safe. Free some space and "
+            "give the same command again"
         ) from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def remove(path: Path) -> None:
-    """Forget it, and what a process that was killed may have left of it."""
-    for file in (path, path.with_suffix(PART)):
+    """Remove a resume state, and what a killed process may have left of it."""
+    for file in (path, part_path(path)):
         file.unlink(missing_ok=True)
 
 
 def load(path: Path) -> ResumeState | None:
-    """What was saved, or None where there is nothing that can be read: the run then starts anew."""
+    """The resume state, or None where there is none that can be read: the run then starts anew."""
     try:
         with safe_open(path, "pt") as file:
             header = file.metadata()
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        return ResumeState(state, HISTORY.validate_python(json.loads(header["history"])), float(header["seconds"]))
+        return ResumeState(state, load_history(json.loads(header["history"])), float(header["seconds"]))
     except (OSError, SafetensorError, ValueError, LookupError, TypeError):
         return None

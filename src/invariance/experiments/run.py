@@ -6,25 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pydantic import TypeAdapter
-
 from invariance.core.environment import Benchmark
 from invariance.core.errors import Diverged
 from invariance.core.seeding import generator
-from invariance.evaluation.diagnostics import diagnostics
+from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import LossGrid, landscape
-from invariance.evaluation.scores import evaluate, exact_and_sampled, score, validate
+from invariance.evaluation.scores import evaluate, exact_and_sampled, validate
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
 from invariance.training.loop import StateDict
-from invariance.training.selection import Checkpoint
+from invariance.training.selection import Checkpoint, History, dump_history, load_history
 from invariance.training.train import Snapshot, train
 
 Status = Literal["finished", "collapsed", "diverged", "failed"]
-History = tuple[Checkpoint, ...]
-HISTORY: TypeAdapter[History] = TypeAdapter(History)
-TICKS = 100
-"""How often a run says where it is."""
+SNAPSHOTS = 100
+"""How often a run reports its progress, at least."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
         rest = {"status": self.status, "seconds": self.seconds, "reason": self.reason, "weights": self.weights}
-        history = HISTORY.dump_python(self.history, mode="json")
+        history = dump_history(self.history)
         return {"spec": self.spec.to_json(), "history": history, **rest, "landscape": self.landscape}
 
     @classmethod
@@ -52,7 +48,7 @@ class Run:
         return cls(
             Spec.from_json(plain["spec"]),
             plain["status"],
-            HISTORY.validate_python(plain["history"]),
+            load_history(plain["history"]),
             plain["seconds"],
             plain["reason"],
             plain["weights"],
@@ -61,29 +57,26 @@ class Run:
 
 
 class ResumeState(NamedTuple):
-    """A run so far: everything that is needed to go on, bit by bit."""
+    """A run so far: everything that is needed to resume it bit for bit."""
 
     state: StateDict
     history: History
     seconds: float
 
 
-class Moment(NamedTuple):
-    """Where a run is; ``measured`` says that the last checkpoint of its history is of now."""
+Watch = Callable[[Snapshot, History, float], None]
+"""Called at every snapshot, with the history so far and the seconds that the run has taken."""
 
-    snapshot: Snapshot
-    history: History
-    seconds: float
-    measured: bool
 
-    def resume_state(self) -> ResumeState:
-        """What to keep so that the run can go on from here."""
-        return ResumeState(self.snapshot.state(), self.history, self.seconds)
+def resume_state(snapshot: Snapshot, history: History, seconds: float) -> ResumeState | None:
+    """The resume state at a checkpoint; None at a snapshot that was not measured."""
+    measured = history and history[-1].step == snapshot.step
+    return ResumeState(snapshot.state(), history, seconds) if measured else None
 
 
 @dataclass
 class Executed:
-    """A run and the model it left."""
+    """A run and its final model."""
 
     run: Run
     model: Model
@@ -91,31 +84,34 @@ class Executed:
 
 
 def execute(
-    spec: Spec, watch: Callable[[Moment], None] = lambda moment: None, *, partial: ResumeState | None = None
+    spec: Spec,
+    watch: Watch = lambda snapshot, history, seconds: None,
+    *,
+    resume_from: ResumeState | None = None,
 ) -> Executed:
-    """Do what a spec says, from the beginning or from where a run of it stood."""
-    start = time.perf_counter() - (partial.seconds if partial else 0.0)
+    """Do what a spec says, from the beginning or from a resume state of the same spec."""
+    start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     benchmark = load_benchmark(spec)
     model = fresh_model(spec, benchmark)
-    history = partial.history if partial else ()
+    history = resume_from.history if resume_from else ()
     status: Status = "finished"
     reason = ""
-    steps = train(
+    snapshots = train(
         model,
         spec.objective,
         benchmark.train,
         spec.recipe,
         family=benchmark.family,
         seed=spec.seed,
-        snapshots=max(TICKS, spec.evaluation.checkpoints),
-        state=partial.state if partial else None,
+        snapshots=max(SNAPSHOTS, spec.evaluation.checkpoints),
+        state=resume_from.state if resume_from else None,
     )
     try:
-        for snapshot in steps:
+        for snapshot in snapshots:
             model = snapshot.model
-            if due := _due(snapshot, history, spec.evaluation.checkpoints):
+            if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
-            watch(Moment(snapshot, history, time.perf_counter() - start, due))
+            watch(snapshot, history, time.perf_counter() - start)
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
@@ -127,7 +123,7 @@ def execute(
 
 
 def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
-    """Whether to measure: at the end, and at the first tick in each of the equal parts of a run."""
+    """Whether to measure: at the end, and at the first snapshot in each of the equal parts of a run."""
     done = history[-1].step if history else 0
     if snapshot.finished:
         return snapshot.step > done
@@ -146,10 +142,10 @@ def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
-    """Scores of a snapshot on test, validation and (the first samples of) training environments, and its vitals."""
+    """Scores of a snapshot on test, validation and the first samples of training environments, and its diagnostics."""
     model, family = snapshot.model, benchmark.family
-    rows = spec.evaluation.train_rows
-    seen = [e.take(slice(rows)) for e in benchmark.train]
+    first = [e.take(slice(spec.evaluation.train_rows)) for e in benchmark.train]
+    train_scores, diagnostics = scores_and_diagnostics(model, spec.objective, first, family)
     held = validate(model, benchmark.validation or benchmark.train, family)
     if benchmark.mechanism:
         drawing = generator(spec.seed, "sampled test")
@@ -160,13 +156,13 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
         snapshot.step,
         snapshot.loss,
         held.collapsed,
-        score(model, seen, family),
+        train_scores,
         held.scores,
         test,
         sampled,
-        diagnostics(model, spec.objective, seen, family),
+        diagnostics,
         held.risk,
-        held.alike,
+        held.homogeneity,
     )
 
 

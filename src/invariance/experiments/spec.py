@@ -32,10 +32,10 @@ REVISION = 1
 @final
 @validated(frozen=True, config=STRICT)
 class Evaluation:
-    """What is measured, at ``checkpoints`` evenly spaced moments.
+    """What is measured, at ``checkpoints`` evenly spaced checkpoints.
 
-    ``train_rows`` is the number of samples of each training environment that are looked at. ``landscape`` > 1 also
-    draws the test loss around the final weights, on a grid of so many points a side.
+    ``train_rows`` is the number of samples of each training environment that are measured. ``landscape`` > 1 also
+    computes the test loss around the final weights, on a grid with that many points per side.
     """
 
     checkpoints: PositiveInt = 10

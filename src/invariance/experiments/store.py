@@ -32,7 +32,8 @@ CREATE INDEX runs_by_trial ON runs (trial);
 CREATE INDEX runs_by_kind ON runs (data, method, recipe, seed);
 CREATE TABLE records (key TEXT PRIMARY KEY REFERENCES runs ON DELETE CASCADE, record TEXT NOT NULL);
 """
-"""``runs`` is what is listed and filtered; ``records`` holds all of a run as JSON, apart so that listing stays fast."""
+"""``runs`` is what is listed and filtered; ``records`` holds all of a run as JSON, apart so that listing stays fast.
+``manifests`` holds provenances: the versions and machines that runs were made with."""
 
 
 class Summary(NamedTuple):
@@ -127,7 +128,7 @@ class Store:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """SQLite's complaints as one line."""
+        """SQLite's errors as one line."""
         try:
             yield
         except sqlite3.Error as error:
@@ -270,7 +271,7 @@ class Store:
 
 
 def work_folder(store: Path) -> Path:
-    """Where runs that are not finished keep their checkpoints and locks, beside the store."""
+    """Where unfinished runs have their resume states and locks, beside the store."""
     return store.with_name(store.name + "-work")
 
 
@@ -289,5 +290,5 @@ def _advice(error: sqlite3.Error) -> str:
     if "not a database" in text or "malformed" in text:
         return "It is no store of runs; choose another file with --store."
     if "locked" in text:
-        return "Another process has kept it for a minute; try again later."
+        return "Another process has locked it for a minute; try again later."
     return "Can it be read and written? Choose another file with --store."

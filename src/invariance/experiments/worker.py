@@ -1,6 +1,6 @@
-"""A worker process: takes specs from standard input, runs them, writes them to the store, and says how it goes.
+"""A worker process: takes specs from standard input, runs them, writes them to the store, and reports progress.
 
-One JSON object a line, both ways. A run is claimed by a lock on a file, which the system lifts when the process is
+One JSON object per line, both ways. A run is claimed by a lock on a file, which the system lifts when the process is
 gone, however it went. When the driver is gone, so is the worker.
 """
 
@@ -20,11 +20,14 @@ from filelock import FileLock, Timeout
 
 from invariance.core.errors import InvarianceError, StoreError
 from invariance.experiments import resume
-from invariance.experiments.run import Moment, Run, execute
+from invariance.experiments.run import Run, execute, resume_state
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
+from invariance.training.selection import History
+from invariance.training.train import Snapshot
 
-SAY_EVERY = 0.2
+REPORT_SECONDS = 0.2
+"""How often a worker reports the step of its run, at most."""
 
 
 class Worker:
@@ -34,8 +37,8 @@ class Worker:
         self.store, self.save_every, self.driver = Store(store), save_every, driver
         self.folder = work_folder(store)  # made by the first lock in it
 
-    def say(self, event: str, **content: Any) -> None:
-        """Tell the driver; without one there is nothing left to do."""
+    def send(self, event: str, **content: Any) -> None:
+        """Send the driver a message; without a driver there is nothing left to do."""
         try:
             self.driver.write(json.dumps({"event": event, **content}) + "\n")
             self.driver.flush()
@@ -43,7 +46,7 @@ class Worker:
             os._exit(0)
 
     def work(self, spec: Spec) -> None:
-        """Run a spec unless its result is there or another process is at it."""
+        """Run a spec, unless its result is in the store or another process is running it."""
         lock = self.folder / f"{spec.key}.lock"
         try:
             with FileLock(lock, blocking=False):
@@ -54,11 +57,11 @@ class Worker:
                     resume.remove(self._path(spec))
                 lock.unlink(missing_ok=True)
         except Timeout:
-            self.say("busy")
+            self.send("busy")
         except (StoreError, OSError) as error:
-            self.say("refused", reason=str(error))
+            self.send("refused", reason=str(error))
         else:
-            self.say("done", **_outcome(run))
+            self.send("done", **_outcome(run))
 
     def _path(self, spec: Spec) -> Path:
         return self.folder / f"{spec.key}.safetensors"
@@ -67,7 +70,7 @@ class Worker:
         """The run; whatever goes wrong in it, other than with the disk, is its result."""
         start = time.perf_counter()
         try:
-            return execute(spec, self._watch(spec), partial=resume.load(self._path(spec))).run
+            return execute(spec, self._monitor(spec), resume_from=resume.load(self._path(spec))).run
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
@@ -78,30 +81,29 @@ class Worker:
                 resume.remove(self._path(spec))  # it may be what is wrong
             return Run(spec, "failed", (), time.perf_counter() - start, " ".join(reason.split()))
 
-    def _watch(self, spec: Spec) -> "Watch":
-        return Watch(self, self._path(spec))
+    def _monitor(self, spec: Spec) -> "Monitor":
+        return Monitor(self, self._path(spec))
 
 
 def _outcome(run: Run | None) -> dict[str, Any]:
     return {"status": run.status, "reason": run.reason, "seconds": run.seconds} if run else {"status": "there"}
 
 
-class Watch:
-    """Says now and then where a run is, and keeps it now and then."""
+class Monitor:
+    """Reports the progress of a run every ``REPORT_SECONDS``, and saves its resume state every ``save_every``."""
 
     def __init__(self, worker: Worker, path: Path) -> None:
         self.worker, self.path = worker, path
-        self.said, self.saved = 0.0, time.monotonic()
+        self.reported, self.saved = 0.0, time.monotonic()
 
-    def __call__(self, moment: Moment) -> None:
-        """Look at a run."""
+    def __call__(self, snapshot: Snapshot, history: History, seconds: float) -> None:
+        """Called at every snapshot."""
         now = time.monotonic()
-        if now - self.said >= SAY_EVERY:
-            step, steps = moment.snapshot.step, moment.snapshot.steps
-            self.worker.say("step", step=step, steps=steps, seconds=moment.seconds)
-            self.said = now
-        if moment.measured and now - self.saved >= self.worker.save_every:
-            resume.save(moment.resume_state(), self.path)
+        if now - self.reported >= REPORT_SECONDS:
+            self.worker.send("step", step=snapshot.step, steps=snapshot.steps, seconds=seconds)
+            self.reported = now
+        if now - self.saved >= self.worker.save_every and (state := resume_state(snapshot, history, seconds)):
+            resume.save(state, self.path)
             self.saved = now
 
 
@@ -123,10 +125,10 @@ def main() -> None:
     """Work until the driver closes standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then ends the workers
     driver = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever prints must not get into the conversation
+    os.dup2(2, 1)  # what is printed must not get between the messages
     torch.set_num_threads(1)
     worker = Worker(Path(sys.argv[1]), float(sys.argv[2]), driver)
-    worker.say("ready")
+    worker.send("ready")
     for line in lines():
         worker.work(Spec.from_json(json.loads(line)))
 

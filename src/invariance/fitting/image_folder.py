@@ -19,7 +19,7 @@ from invariance.core.inputs import Pixels
 from invariance.core.rows import Rows
 from invariance.data.base import PHOTOGRAPHS
 from invariance.data.constructions.domains import images_of, tree
-from invariance.data.images.cache import NAMED, Broken, Picture
+from invariance.data.images.cache import MAX_NAMES, Broken, Picture
 from invariance.data.images.image_files import pictures, read
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
@@ -187,5 +187,5 @@ def _below(root: Path) -> list[str]:
 def _left_out(names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         return ()
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return (f"left out as not readable: {', '.join(names[:NAMED])}{more}",)
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return (f"left out as not readable: {', '.join(names[:MAX_NAMES])}{more}",)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from invariance.core.fields import STRICT
 from invariance.core.inputs import Inputs, floats
 from invariance.core.seeding import generator
-from invariance.models.activation_checkpointing import filled, recomputed
+from invariance.models.activation_checkpointing import checkpoint_slices, concatenate
 
 
 class Model(nn.Module):
@@ -20,7 +20,7 @@ class Model(nn.Module):
     averages); it is saved with a run and takes no part in prediction.
 
     Bytes become numbers in [0, 1] here. Inputs of more than ``slice`` rows go through ``features`` in slices, which
-    stay in the cache. With more than ``keep`` rows, no activations are kept: the backward pass computes each slice
+    stay in the cache. With more than ``keep`` rows, no activations are stored: the backward pass computes each slice
     again. The gradient is the same, and a step's memory grows with the number of rows by their outputs alone, or, where
     a method reads the features, by a feature vector and its gradient each. Features with batch normalisation take all
     rows at once in training, since their values depend on it.
@@ -46,9 +46,9 @@ class Model(nn.Module):
         if len(x) <= self.slice or (self.training and batch_norms(module)):
             return module(floats(x))
         if len(x) > self.keep and torch.is_grad_enabled():
-            return recomputed(module, x, self.slice)
+            return checkpoint_slices(module, x, self.slice)
         parts = (module(floats(part)) for part in x.split(self.slice))
-        return torch.cat(list(parts)) if torch.is_grad_enabled() else filled(parts, len(x))
+        return torch.cat(list(parts)) if torch.is_grad_enabled() else concatenate(parts, len(x))
 
 
 def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

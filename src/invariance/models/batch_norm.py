@@ -1,4 +1,4 @@
-"""The running statistics of batch normalisation: they follow a run once a step, and fit the weights they go with."""
+"""The running statistics of batch normalisation: updated once per step, and recalibrated for averaged weights."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,22 +13,22 @@ Loss = Callable[[], Tensor]
 
 
 @contextmanager
-def followed_once(model: Model) -> Iterator[Callable[[Loss], Loss]]:
-    """A step, in which running statistics follow the first evaluation of a loss alone.
+def running_stats_updated_once(model: Model) -> Iterator[Callable[[Loss], Loss]]:
+    """A step, in which only the first evaluation of a loss updates the running statistics.
 
     Gives a wrapper for the step's losses. Further passes, around the weights or by other players, normalise by the
-    batch as well, and leave the statistics as they are.
+    batch as well, and leave the running statistics as they are.
     """
     layers = [layer for layer in batch_norms(model) if layer.track_running_stats]
 
-    def follow(on: bool) -> None:
+    def track(on: bool) -> None:
         for layer in layers:
             layer.track_running_stats = on
 
     def wrapped(loss: Loss) -> Loss:
         def evaluated() -> Tensor:
             value = loss()
-            follow(False)
+            track(False)
             return value
 
         return evaluated
@@ -36,7 +36,7 @@ def followed_once(model: Model) -> Iterator[Callable[[Loss], Loss]]:
     try:
         yield wrapped
     finally:
-        follow(True)
+        track(True)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from invariance.models.base import Architecture, Model, linear
 
 
 class Gate(nn.Module):
-    """z = a ⊙ x: one learned factor an input."""
+    """z = a ⊙ x: one learned factor per input."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

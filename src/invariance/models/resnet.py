@@ -147,9 +147,9 @@ def check(path: Path, found: dict[str, Tensor], own: dict[str, Tensor]) -> None:
     )
     if wrong := [k for k in wanted if got.get(k) != wanted[k]]:
         first = wrong[0]
-        what = f"has shape {got[first]}" if first in got else "is not there"
+        what = f"has shape {got[first]}" if first in got else "is missing"
         raise DataError(
-            f"{path} does not fit this ResNet-18: {first} {what}, {wanted[first]} is wanted; "
+            f"{path} does not fit this ResNet-18: {first} {what}, expected {wanted[first]}; "
             "ImageNet's weights need stem=imagenet, norm=batch, width=64 and three channels"
         )
     if beyond := [k for k in got if k not in wanted]:

@@ -20,8 +20,8 @@ Measure = Callable[[Checkpoint], float | None]
 HISTORIES: tuple[tuple[str, str, Measure, bool], ...] = (
     ("average over test environments", "accuracy, %", lambda c: 100 * c.test.mean, False),
     ("gap over test environments", "accuracy, %", lambda c: 100 * c.test.gap, False),
-    ("penalty, without its weight", "P", lambda c: c.vitals.penalty if c.vitals else None, True),
-    ("logit scale", "deviation of the outputs", lambda c: c.vitals.logit_scale if c.vitals else None, True),
+    ("penalty, without its weight", "P", lambda c: c.diagnostics.penalty if c.diagnostics else None, True),
+    ("logit scale", "deviation of the outputs", lambda c: c.diagnostics.logit_scale if c.diagnostics else None, True),
 )
 """Title, axis, what is drawn, and whether its axis is logarithmic."""
 

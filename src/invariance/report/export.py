@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from invariance.core.artefacts import Artefact
+from invariance.core.atomic import atomic_write
 from invariance.report.page import Page, render
 from invariance.report.render.matplotlib_figures import draw
 from invariance.report.render.palette import Palette
@@ -40,9 +41,5 @@ class Folder:
 
 
 def _whole(path: Path, write: Callable[[Path], object]) -> None:
-    part = path.with_name(f"{path.name}.part")
-    try:
+    with atomic_write(path) as part:
         write(part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ MOMENTS = ("at the switch", "highest after it", "half-way", "end")
 PANELS: dict[str, Measure] = {
     "average accuracy, %": lambda c: 100 * c.test.mean,
     "accuracy gap, %": lambda c: 100 * c.test.gap,
-    "deviation of the logits": lambda c: c.vitals.logit_scale if c.vitals else 0.0,
+    "deviation of the logits": lambda c: c.diagnostics.logit_scale if c.diagnostics else 0.0,
 }
 
 

@@ -49,9 +49,9 @@ def _curves(runs: Sequence[tuple[str, Run]], *, normalised: bool) -> Iterator[Cu
     for setting, run in runs:
         paths: dict[str, dict[int, float]] = {}
         for checkpoint in run.history:
-            if vitals := checkpoint.vitals:
-                scale = vitals.feature_norm**2 if normalised else 1.0
-                for environment, value in vitals.stationarity.items():
+            if diagnostics := checkpoint.diagnostics:
+                scale = diagnostics.feature_norm**2 if normalised else 1.0
+                for environment, value in diagnostics.stationarity.items():
                     if scale > 0 and value > 0 and isfinite(value / scale):
                         paths.setdefault(environment, {})[checkpoint.step] = value / scale
         for environment, path in paths.items():

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
+from invariance.core.atomic import atomic_write
 from invariance.core.errors import BadValue
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
@@ -41,13 +42,8 @@ def prediction_writer(path: Path, classes: Sequence[str], name: str | None = Non
     fields = [pa.field(column, pa.string()) for column in (name, "prediction") if column]
     fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
     schema = pa.schema(fields)
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with ExitStack() as stack:
-            yield PredictionWriter(_writer(stack, part, path, schema), schema, classes)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_write(path) as part, ExitStack() as stack:
+        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes)
 
 
 def check_writable(path: Path) -> None:

@@ -19,7 +19,7 @@ from invariance.core.inputs import floats, loaded
 from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model
-from invariance.models.batch_norm import followed_once, recalibrate
+from invariance.models.batch_norm import recalibrate, running_stats_updated_once
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 from invariance.training.sampler import BatchSampler
@@ -101,7 +101,7 @@ class Training:
         clock = Clock(self.step - self.first, self.steps - self.first, self.switch - self.first)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with torch.random.fork_rng(devices=[]), followed_once(self.model) as once:
+        with torch.random.fork_rng(devices=[]), running_stats_updated_once(self.model) as once:
             noise = generator(self.seed, "noise", self.step)
             # for dropout inside a user's module; torch.manual_seed also looks for other devices, which takes longer
             torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())

@@ -1,8 +1,10 @@
-"""Which moment of a run counts: rules over its history, applied when reporting and never in training."""
+"""Which checkpoint of a run counts: rules over its history, applied when reporting and never in training."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, TypeAdapter
 
 from invariance.core.errors import BadValue, UnknownName
 from invariance.evaluation.diagnostics import Diagnostics
@@ -14,8 +16,9 @@ class Checkpoint:
     """What was measured after ``step`` updates.
 
     ``test`` is exact where a mechanism is known, ``sampled`` the same test drawn once, as papers report it. ``risk``
-    and ``alike`` are of the validation samples: the mean loss, and the probability that loss and calibration differ by
-    chance as much between environments as they do. Runs of earlier versions have neither.
+    and ``homogeneity`` are of the validation samples: the mean loss, and the p-value of a test whether loss and
+    calibration are the same in all environments. Runs of earlier versions have neither. Aliases are the names in stored
+    histories.
     """
 
     step: int
@@ -25,17 +28,15 @@ class Checkpoint:
     validation: Scores
     test: Scores
     sampled: Scores | None = None
-    vitals: Diagnostics | None = None
+    diagnostics: Annotated[Diagnostics | None, Field(alias="vitals")] = None
     risk: float | None = None
-    alike: float | None = None
+    homogeneity: Annotated[float | None, Field(alias="alike")] = None
 
 
-History = Sequence[Checkpoint]
+History = tuple[Checkpoint, ...]
+_HISTORY: TypeAdapter[History] = TypeAdapter(History)
 LEVEL = 0.001
-"""Environments are told apart where chance alone would do as much less often than this.
-
-As often as this, too, a run is sent back from an invariant model to an earlier one.
-"""
+"""Homogeneity is rejected at p-values below this; an invariant checkpoint is passed over as often as that."""
 
 
 class Rule(NamedTuple):
@@ -53,9 +54,9 @@ def _last(history: History, held_out: Sequence[History]) -> int:
 
 def _invariant(history: History, held_out: Sequence[History]) -> int:
     for i in reversed(range(len(history))):
-        if (chance := history[i].alike) is None:
+        if (p_value := history[i].homogeneity) is None:
             raise BadValue("a run of an earlier version did not compare environments; run it again or select by 'last'")
-        if chance >= LEVEL and not history[i].collapsed:
+        if p_value >= LEVEL and not history[i].collapsed:
             return i
     return len(history) - 1
 
@@ -105,6 +106,17 @@ def rule(name: str) -> Rule:
 def label(name: str) -> str:
     """The rule's name as it is shown, with what it saw."""
     return f"{name} (has seen test data)" if rule(name).sees_test else name
+
+
+def dump_history(history: History) -> list[dict[str, Any]]:
+    """A history as plain data, by the names of stored histories."""
+    plain: list[dict[str, Any]] = _HISTORY.dump_python(history, mode="json", by_alias=True)
+    return plain
+
+
+def load_history(plain: Any) -> History:
+    """The history that :func:`dump_history` made this of."""
+    return _HISTORY.validate_python(plain)
 
 
 def select(name: str, history: History, held_out: Sequence[History] = ()) -> Checkpoint:

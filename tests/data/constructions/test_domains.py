@@ -107,7 +107,7 @@ def test_an_unknown_domain_is_refused_with_the_ones_there_are(own):
 def test_a_part_of_vlcs_works_and_says_what_is_missing(given_folder):
     given_folder("VLCS")
     data = VLCS(image_size=8)
-    state = data.state()
+    state = data.availability()
     assert state.here == "partial"
     assert "LabelMe 77 of 2656, SUN09 55 of 3282, VOC2007 0 of 3376 images" in state.about
     benchmark = data.load(0)
@@ -119,7 +119,7 @@ def test_a_part_of_vlcs_works_and_says_what_is_missing(given_folder):
 
 def test_the_whole_of_pacs_is_complete_and_as_large_as_it_says(given_folder):
     given_folder("PACS")
-    assert PACS().state().here == "complete"
+    assert PACS().availability().here == "complete"
     size = PACS(**SMALL).size()
     assert abs(size.samples - sum(len(e) for e in PACS(**SMALL).load(0).train)) <= 3
     assert size.shape == (3, 8, 8)
@@ -129,7 +129,7 @@ def test_without_files_there_is_a_size_a_fingerprint_and_a_reason(tmp_path, monk
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
     assert PACS().size().samples == round(0.7 * (2048 + 2344 + 3929))
     assert PACS().fingerprint() == "missing"
-    assert PACS().state().here == "missing"
+    assert PACS().availability().here == "missing"
     with pytest.raises(DataError, match="there is no folder PACS in"):
         PACS().load(0)
 
@@ -282,7 +282,7 @@ def test_numbers_of_no_known_range_are_no_image(tmp_path, kind):
     [
         ("", BadValue, "say where the images are"),
         ("nowhere", DataError, "cannot read nowhere: No such file"),
-        ("empty", DataError, "holds no images; folders domain/class/ with images in them are wanted"),
+        ("empty", DataError, "holds no images; expected folders domain/class/ with images in them"),
     ],
 )
 def test_a_path_without_a_tree_is_refused_in_one_line(tmp_path, monkeypatch, path, error, message):
@@ -290,9 +290,9 @@ def test_a_path_without_a_tree_is_refused_in_one_line(tmp_path, monkeypatch, pat
     (tmp_path / "empty/day/cat/deeper").mkdir(parents=True)
     with pytest.raises(error, match=message):
         Folder(path=path).load(0)
-    assert Folder(path=path).state().here == "missing"
+    assert Folder(path=path).availability().here == "missing"
 
 
 def test_there_is_no_oracle_for_real_domains(own):
-    with pytest.raises(BadValue, match="an oracle cannot be had"):
+    with pytest.raises(BadValue, match="there is no oracle"):
         Folder(path=str(own)).load(0, oracle=True)

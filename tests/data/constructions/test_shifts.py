@@ -82,7 +82,7 @@ class Case:
 
 
 def pictures(x: Tensor) -> list[bytes]:
-    return [image.tobytes() for image in (x.sum(1) * 255).round().to(torch.uint8).numpy()]
+    return [image.tobytes() for image in x.sum(1).to(torch.uint8).numpy()]
 
 
 def channel(x: Tensor) -> Tensor:
@@ -141,8 +141,8 @@ def obvious(folder: Path, name: str, seed: int) -> list[tuple[list[np.ndarray], 
         x, y = [], []
         for i, flip, other in zip(own, flipped < 0.25, odd < beta, strict=True):
             y.append((classes[i] in LABEL[name]) ^ bool(flip))
-            x.append(np.zeros((2, 14, 14), np.float32))
-            x[-1][int(y[-1] ^ bool(other))] = pixels[i].astype(np.float32) / np.float32(255)
+            x.append(np.zeros((2, 14, 14), np.uint8))
+            x[-1][int(y[-1] ^ bool(other))] = pixels[i]
         made.append((x, y))
     return made
 

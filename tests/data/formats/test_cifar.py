@@ -7,7 +7,7 @@ import torch
 
 from invariance.core.errors import DataError
 from invariance.data.formats import cifar
-from invariance.data.formats.cifar import NAMES, RECORD, batches, located, read
+from invariance.data.formats.cifar import FOLDER, NAMES, RECORD, batches, located, read
 from invariance.data.formats.downloads import File
 
 
@@ -78,7 +78,7 @@ def test_the_archive_is_unpacked_once_into_the_cache(tmp_path, monkeypatch):
     assert [path.name for path in found.train] == ["data_batch_1.bin", "data_batch_2.bin"]
     assert found == located()
     assert read(found.test).classes.tolist() == [3]
-    assert sorted(path.name for path in cache.iterdir()) == ["cifar-10-batches-bin", "small.tar.gz"]
+    assert sorted(path.name for path in cache.iterdir()) == [FOLDER, f"{FOLDER}.lock", "small.tar.gz"]
 
 
 def test_the_given_batches_hold_what_their_labels_say(given_folder):

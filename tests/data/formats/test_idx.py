@@ -47,8 +47,8 @@ def files(request, published) -> Files:
 
 
 def grey(x: Tensor) -> NDArray[np.uint8]:
-    """The images in an environment, as bytes again."""
-    return (x.sum(1) * 255).round().to(torch.uint8).numpy()
+    """The images in an environment, without colour."""
+    return x.sum(1).to(torch.uint8).numpy()
 
 
 def sorted_bytes(images: NDArray[np.uint8]) -> list[bytes]:
@@ -61,12 +61,13 @@ def colour(x: Tensor) -> Tensor:
     return light.argmax(1)
 
 
-def test_inputs_are_two_channels_of_every_second_pixel(files):
+def test_inputs_are_two_channels_of_every_second_pixel_as_bytes(files):
     assert files.benchmark.input_shape == (2, 14, 14)
     for environment in (*files.benchmark.train, *files.benchmark.validation):
         assert environment.x.shape[1:] == (2, 14, 14)
+        assert environment.x.dtype == torch.uint8
         assert environment.x.min() == 0
-        assert environment.x.max() == 1
+        assert environment.x.max() == 255
 
 
 def test_sizes_are_half_the_first_50000_rows_each_and_the_rest_of_the_files(files):

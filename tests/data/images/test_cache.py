@@ -64,7 +64,7 @@ def test_images_are_made_once_in_the_order_of_their_items(place):
 
 
 def test_more_items_than_are_made_at_once_keep_their_order(monkeypatch):
-    monkeypatch.setattr("invariance.data.images.cache.AT_ONCE", 40)
+    monkeypatch.setattr("invariance.data.images.cache.BUFFER_BYTES", 40)
     items = [i % 7 for i in range(95)]
     assert cached(items, SHAPE, Maker(), title="many", key="k").images[:, 0, 0, 0].tolist() == items
 

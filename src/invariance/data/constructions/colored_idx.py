@@ -19,7 +19,7 @@ TRAINING = 50_000
 
 @dataclass(frozen=True, config=STRICT)
 class ColoredIDX(ColoredImages):
-    """Every second pixel of 28×28 images: 14×14, two channels.
+    """Every second pixel of 28×28 images: 14×14, two channels of bytes.
 
     The first 50,000 rows of the training file are shuffled by the trial's seed and dealt out to the
     environments, the other 10,000 validate, and the test file tests. With ``test_pool='train-file'`` these two change
@@ -46,13 +46,13 @@ class ColoredIDX(ColoredImages):
         return Split(train, held_out, fresh) if self.test_pool == "test-file" else Split(train, fresh, held_out)
 
     def _images(self, pixels: Tensor, labels: Tensor) -> Images:
-        kept = self.keep(labels)
-        classes = labels[kept]
-        return Images(pixels[kept, ::2, ::2].float() / 255, self.binary(classes), classes)
+        taking_part = self.keep(labels)
+        classes = labels[taking_part]
+        return Images(pixels[taking_part, ::2, ::2], self.binary(classes), classes)
 
     def size(self) -> Size:
-        kept = self.images // 2 if self.shift in ("class", "digit") else self.images
-        return Size(kept, (4 if self.shift == "colour" else 2, 14, 14))
+        samples = self.images // 2 if self.shift in ("class", "digit") else self.images
+        return Size(samples, (4 if self.shift == "colour" else 2, 14, 14))
 
     def rows(self, images: int, seed: int) -> list[Tensor]:
         order = torch.randperm(images, generator=generator(seed, "split"))

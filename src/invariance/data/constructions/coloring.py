@@ -17,7 +17,7 @@ from invariance.data.constructions.shifts import EVEN, Halves, Kind, Looks, colo
 
 
 class Images(NamedTuple):
-    """Grey images [n, h, w] in [0, 1], their clean binary labels [n] and the classes [n] these are made of."""
+    """Grey images [n, h, w] of bytes or of numbers in [0, 1], their clean binary labels [n], and their classes [n]."""
 
     pixels: Tensor
     t: Tensor
@@ -83,11 +83,11 @@ class ColoredImages(DataSet):
         made = []
         for images, beta, fraction in zip(own, self.betas, fractions(self.betas, self.p), strict=True):
             random = generator(seed, self.shift, part, beta)
-            mechanism = self._mechanism(self._kept(images, fraction, random), fraction, random, oracle)
+            mechanism = self._mechanism(self._thinned(images, fraction, random), fraction, random, oracle)
             made.append(mechanism.environment(beta, generator(seed, part, beta)))
         return tuple(made)
 
-    def _kept(self, images: Images, fraction: float, random: torch.Generator) -> Images:
+    def _thinned(self, images: Images, fraction: float, random: torch.Generator) -> Images:
         match self.shift:
             case "class":
                 first = ~images.t

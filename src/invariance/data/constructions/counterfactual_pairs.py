@@ -19,7 +19,7 @@ EARLY: Preferences = {**RESNET, "short": {**RESNET["short"], "warmup": 0.1}}
 """For a ResNet on images in two looks: in a short run, the penalty sets in after a tenth of the updates.
 
 So it does in Lin et al.'s runs (after 40 of 500 on CIFAR-MNIST, 80 of 800 on Colored-Object). Later, a ResNet has
-learned labels by heart, and there is little left to penalise.
+memorised labels, and there is little left to penalise.
 """
 
 
@@ -67,9 +67,9 @@ class CounterfactualPairs(DataSet):
         )
 
 
-def dealt(t: Tensor, hands: int, random: torch.Generator) -> list[Tensor]:
-    """Every row once, in random order, dealt out so that each hand has an equal share of either label."""
+def stratified_parts(t: Tensor, parts: int, random: torch.Generator) -> list[Tensor]:
+    """All rows in random order, split into ``parts`` parts with an equal share of either label each."""
     order = torch.randperm(len(t), generator=random)
     by_label = [order[t[order] == label] for label in (False, True)]
-    mixed = [torch.cat([rows[hand::hands] for rows in by_label]) for hand in range(hands)]
+    mixed = [torch.cat([rows[part::parts] for rows in by_label]) for part in range(parts)]
     return [rows[torch.randperm(len(rows), generator=random)] for rows in mixed]

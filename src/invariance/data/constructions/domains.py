@@ -18,9 +18,12 @@ from invariance.core.families import Categorical
 from invariance.core.fields import STRICT, Share
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
-from invariance.data.base import Availability, DataSet, Size
+from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, DataSet, Size, SmallerRuns
+from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
 from invariance.data.images.image_files import Files, Lister, listed, pictures, remembered
+from invariance.models.resnet import ResNet
+from invariance.recipes.presets import Preferences
 
 
 class Tree(NamedTuple):
@@ -37,17 +40,17 @@ def images_of(root: Path, images: int | None = None, lister: Lister = listed) ->
     """The files of the tree below ``root``; at most ``images`` of each domain, evenly from all it has."""
     files = lister(root, [f"{domain}/{label}" for domain in _folders(root) for label in _folders(root / domain)])
     if all((root / name).is_dir() for name in files.names):
-        raise DataError(f"{root} holds no images; folders domain/class/ with images in them are wanted")
+        raise DataError(f"{root} holds no images; expected folders domain/class/ with images in them")
     if images is None:
         return files
     owned: dict[str, list[int]] = {}
     for i, name in enumerate(files.names):
         owned.setdefault(name.split("/")[0], []).append(i)
-    kept = []
+    chosen = []
     for own in owned.values():
         most = min(images, len(own))
-        kept += [own[place * len(own) // most] for place in range(most)]
-    return files.take(kept)
+        chosen += [own[place * len(own) // most] for place in range(most)]
+    return files.take(chosen)
 
 
 def tree(files: Files) -> Tree:
@@ -81,6 +84,8 @@ class Domains(DataSet):
     each domain.
     """
 
+    architecture: ClassVar[ResNet] = ResNet()
+    preferences: ClassVar[Preferences] = PHOTOGRAPHS
     published: ClassVar[dict[str, int]] = {}
     """How many images each domain has as published."""
 
@@ -118,7 +123,7 @@ class Domains(DataSet):
         seen = sum(n for domain, n in counts.items() if domain != self.unseen)
         return Size(round(seen * (1 - self.test - self.validation)), (3, self.image_size, self.image_size))
 
-    def state(self) -> Availability:
+    def availability(self) -> Availability:
         try:
             found = tree(images_of(root := self.root(), None, remembered))
         except InvarianceError as error:
@@ -131,7 +136,7 @@ class Domains(DataSet):
 
     def load(self, seed: int, *, oracle: bool = False) -> Benchmark:
         if oracle:
-            raise BadValue(f"nobody knows what is spurious in the domains of {self.title}; an oracle cannot be had")
+            raise BadValue(f"what is spurious in the domains of {self.title} is not known; there is no oracle")
         found = tree(images_of(self.root(), self.images))
         if self.unseen is not None and self.unseen not in found.domains:
             raise UnknownName.of(f"domain of {self.title}", self.unseen, found.domains)
@@ -150,7 +155,9 @@ class Domains(DataSet):
             raise DataError(f"{self.title} has no images to train on; it needs a domain besides {self.unseen}")
         if len(kinds := torch.cat([e.y for e in train]).unique()) < 2:
             only = found.classes[int(kinds)]
-            raise DataError(f"{self.title} trains on one class alone, {only}; folders domain/class/ of two are wanted")
+            raise DataError(
+                f"{self.title} trains on one class alone, {only}; expected folders domain/class/ of at least two"
+            )
         return Benchmark(Categorical(len(found.classes)), train, validation, test)
 
     def _split(self, rows: Tensor, label: Tensor, name: str, seed: int) -> dict[str, Tensor]:
@@ -174,6 +181,20 @@ class Domains(DataSet):
                 "on; lower them"
             )
         return {"train": rest[~validating], "validation": rest[validating], "test": order[testing]}
+
+
+@dataclass(frozen=True, config=STRICT)
+class PublishedDomains(Domains):
+    """A published collection of photographs by domain and class, looked for in the data folder ``folder``."""
+
+    folder: ClassVar[str]
+    smaller: ClassVar[SmallerRuns] = {
+        "tiny": {"data": {"images": 48, "image_size": 16}, "model": {"width": 8}},
+        "small": {"data": {"image_size": 96}, "model": {"width": 16}, **SMALL_RUN},
+    }
+
+    def root(self) -> Path:
+        return data_folder(self.folder)
 
 
 def evenly(label: Tensor, share: float) -> Tensor:

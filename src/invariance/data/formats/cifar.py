@@ -3,13 +3,14 @@
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
+from invariance.core.atomic import atomic_write
 from invariance.core.errors import DataError
 from invariance.data.formats.downloads import File, data_folders, find
 
@@ -58,11 +59,15 @@ def batches() -> Batches:
 
 def _unpacked(archive: Path) -> Batches:
     target = data_folders()[-1]
+    folder = target / FOLDER
     try:
-        with TemporaryDirectory(dir=target) as part, tarfile.open(archive) as packed:
-            packed.extractall(part, filter="data")
-            if not (target / FOLDER).exists():  # another process may have been faster
-                (Path(part) / FOLDER).rename(target / FOLDER)
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():  # another process may have been faster
+                with atomic_write(folder, sync=True) as part, tarfile.open(archive) as packed:
+                    packed.extractall(part, filter="data")
+                    for file in list((part / FOLDER).iterdir()):
+                        file.rename(part / file.name)
+                    (part / FOLDER).rmdir()
     except (OSError, tarfile.TarError) as error:
         raise DataError(f"cannot unpack {archive} into {target} ({error}); unpack it there yourself") from None
     return batches()

@@ -58,16 +58,16 @@ def _filled(counts: Sequence[int], height: int, width: int) -> Mask:
 def unpacked(text: str) -> list[int]:
     """Run lengths from their packed form.
 
-    Each is a number in base 32, lowest digit first, a digit a character from ``0`` on; the digit's sixth bit says that
-    another one follows, the fifth bit of the last digit that the number is negative. From the fourth on, it is the
-    difference to the run before last.
+    Each is a number in base 32, lowest digit first, with one character per digit, from ``0`` on. The digit's sixth bit
+    says that another one follows, the fifth bit of the last digit that the number is negative. From the fourth on, it
+    is the difference to the run before last.
     """
     runs: list[int] = []
     number = shift = 0
     for character in text:
         digit = ord(character) - 48
         if not 0 <= digit < 64:
-            raise DataError(f"packed run lengths have the character {character!r}; '0' to 'o' are wanted")
+            raise DataError(f"packed run lengths have the character {character!r}; expected '0' to 'o'")
         number |= (digit & 31) << shift
         shift += 5
         if not digit & 32:

@@ -9,8 +9,6 @@ import hashlib
 import json
 import logging
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from invariance.core.atomic import atomic_write, discard
 from invariance.core.errors import DataError
 from invariance.core.provenance import cores
 from invariance.data.formats.downloads import cache_folder
@@ -31,9 +30,9 @@ Broken = Literal["refuse", "skip"]
 
 FORMAT = 2
 """Raised whenever the same key would give other bytes than before."""
-AT_ONCE = 64 << 20
+BUFFER_BYTES = 64 << 20
 """Bytes of images that are made before any is written: bounds the memory of building."""
-NAMED = 20
+MAX_NAMES = 20
 """How many broken items a message names."""
 IMAGES, REPORT = "images.npy", "broken.json"
 
@@ -77,12 +76,13 @@ def cached(
     if found.broken and broken:
         first, reason = next(iter(found.broken.items()))
         count = f"{len(found.broken)} of {len(items)} images of {title} cannot be read"
-        said = f"{count}, the first is {items[first]} ({reason})"
-        names = ", ".join(str(items[i]) for i in list(found.broken)[:NAMED]) + ", …" * (len(found.broken) > NAMED)
+        message = f"{count}, the first is {items[first]} ({reason})"
+        names = ", ".join(str(items[i]) for i in list(found.broken)[:MAX_NAMES])
+        names += ", …" * (len(found.broken) > MAX_NAMES)
         if broken == "refuse":
             them = f"they are {names}; put them" if len(found.broken) > 1 else "put it"
-            raise DataError(f"{said}; {them} right, or set data.broken=skip")
-        logging.getLogger(__name__).warning("%s; left out: %s", said, names)
+            raise DataError(f"{message}; {them} right, or set data.broken=skip")
+        logging.getLogger(__name__).warning("%s; left out: %s", message, names)
     return found
 
 
@@ -97,24 +97,28 @@ def _opened(place: Path) -> Cached | None:
 
 
 def _built(place: Path, items: Sequence[T], shape: tuple[int, ...], make: Callable[[T], Picture], title: str) -> Cached:
-    part = place.with_name(f"{place.name}.part")
-    for remains in (part, place):
-        shutil.rmtree(remains, ignore_errors=True)
-    part.mkdir()
+    discard(place)  # it could not be read
+    with atomic_write(place, sync=True) as part:
+        part.mkdir()
+        broken = _write(part / IMAGES, items, shape, make, title)
+        (part / REPORT).write_text(json.dumps(broken), encoding="utf-8")
+    return Cached(np.load(place / IMAGES, mmap_mode="r"), broken)
+
+
+def _write(
+    path: Path, items: Sequence[T], shape: tuple[int, ...], make: Callable[[T], Picture], title: str
+) -> dict[int, str]:
+    """Write the image of every item; returns why some could not be made."""
     broken: dict[int, str] = {}
     header = {"descr": "|u1", "fortran_order": False, "shape": (len(items), *shape)}
-    with (part / IMAGES).open("wb") as file:
+    with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for i, image in enumerate(_made(items, max(2, AT_ONCE // math.prod(shape)), make, title)):
+        for i, image in enumerate(_made(items, max(2, BUFFER_BYTES // math.prod(shape)), make, title)):
             if isinstance(image, str) or image.shape != shape or image.dtype != np.uint8:
                 broken[i] = image if isinstance(image, str) else f"{image.dtype} of shape {image.shape}, not {shape}"
                 image = np.zeros(shape, np.uint8)
             file.write(np.ascontiguousarray(image).data)
-        file.flush()
-        os.fsync(file.fileno())
-    (part / REPORT).write_text(json.dumps(broken), encoding="utf-8")
-    part.rename(place)
-    return Cached(np.load(place / IMAGES, mmap_mode="r"), broken)
+    return broken
 
 
 def _made(items: Sequence[T], at_once: int, make: Callable[[T], Picture], title: str) -> Iterator[Picture | str]:

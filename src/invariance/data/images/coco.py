@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from filelock import FileLock
 from PIL import Image
 
+from invariance.core.atomic import atomic_write
 from invariance.core.errors import DataError
 from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import cache_folder
@@ -47,11 +48,10 @@ def objects(annotations: Path, names: tuple[str, ...], min_area: float) -> list[
         return [Object(*entry) for entry in json.loads(place.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):  # not there yet, or not whole
         found = _objects(annotations, names, min_area)
-    part = place.with_name(f"{place.stem}-{os.getpid()}.part")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(found), encoding="utf-8")
-        part.replace(place)
+        with FileLock(f"{place}.lock"), atomic_write(place) as part:
+            part.write_text(json.dumps(found), encoding="utf-8")
     except OSError as error:
         raise DataError(
             f"cannot write {place} ({error.strerror}); free some space there, or set INVARIANCE_CACHE to another folder"
@@ -69,8 +69,10 @@ def _objects(annotations: Path, names: tuple[str, ...], min_area: float) -> list
         whole = json.loads(annotations.read_text(encoding="utf-8"))
         wanted = {entry["id"]: entry["name"] for entry in whole["categories"] if entry["name"] in names}
         if missing := sorted(set(names) - set(wanted.values())):
-            there = ", ".join(sorted(entry["name"] for entry in whole["categories"]))
-            raise DataError(f"{annotations} has no {missing[0]}; it has {there}: choose data.super_classes among them")
+            classes = ", ".join(sorted(entry["name"] for entry in whole["categories"]))
+            raise DataError(
+                f"{annotations} has no {missing[0]}; it has {classes}: choose data.super_classes among them"
+            )
         largest: dict[int, dict[str, Any]] = {}
         for entry in whole["annotations"]:
             if entry["category_id"] in wanted and entry["area"] >= min_area and not entry.get("iscrowd"):
@@ -122,10 +124,10 @@ def changed(folder: Path, found: Sequence[Object]) -> list[int | None]:
 
 def remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float) -> str:
     """The fingerprint, computed once while no annotation changes and no file comes or goes."""
-    kept = _name(annotations, names, min_area), folder.stat().st_mtime_ns
-    return _remembered(annotations, folder, names, min_area, kept)
+    version = _name(annotations, names, min_area), folder.stat().st_mtime_ns
+    return _remembered(annotations, folder, names, min_area, version)
 
 
 @cache
-def _remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float, kept: object) -> str:
+def _remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float, version: object) -> str:
     return fingerprint(annotations, folder, names, min_area)

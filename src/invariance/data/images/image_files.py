@@ -100,8 +100,8 @@ def read(path: Path, image_size: int) -> Picture:
         image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
         upright = ImageOps.exif_transpose(image)
         if upright.mode == "F" or (upright.mode == "I" and image.format == "TIFF"):
-            raise DataError("its numbers have no known range; save it with 8 or 16 bits a pixel")
-        if upright.mode.startswith("I"):  # 16 bits a pixel, of which Pillow would keep those below 256
+            raise DataError("its numbers have no known range; save it with 8 or 16 bits per pixel")
+        if upright.mode.startswith("I"):  # 16 bits per pixel, which Pillow would clip at 255
             upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
         side = min(upright.size)
         left, top = ((length - side) // 2 for length in upright.size)

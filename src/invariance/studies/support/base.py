@@ -133,7 +133,7 @@ def arm(
 @cache
 def _missing(data: DataSet, places: tuple[Path, ...]) -> str:
     """Why data in a folder cannot be used, if they cannot; asked once, since every arm asks. Files are fetched."""
-    state = None if data.files else data.state()
+    state = None if data.files else data.availability()
     return state.about if state and state.here == "missing" else ""
 
 

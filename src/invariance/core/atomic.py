@@ -1,0 +1,46 @@
+"""Files and folders that appear whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def part_path(path: Path) -> Path:
+    """What ``path`` is called while it is written: all that a killed process can leave of it."""
+    return path.with_name(f"{path.name}.part")
+
+
+@contextmanager
+def atomic_write(path: Path, *, sync: bool = False) -> Iterator[Path]:
+    """Where to write a file or make a folder that is renamed to ``path`` at the end, or removed after an error.
+
+    What a killed process left of it is removed first. ``sync`` waits until the content is on the disk, for what must
+    survive a power failure too. Processes that may write the same path at once need a lock.
+    """
+    part = part_path(path)
+    discard(part)
+    try:
+        yield part
+        if sync:
+            _sync(part)
+        part.replace(path)
+    finally:
+        discard(part)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there and can be removed."""
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        if file.is_file():
+            with file.open("r+b") as stream:
+                os.fsync(stream.fileno())
