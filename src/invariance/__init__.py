@@ -1,4 +1,4 @@
-"""Models that do not lean on what changes between environments.
+"""Models that do not rely on what changes between environments.
 
 >>> from invariance import ColoredDigits, IRMv1, MLP, evaluate, recipe, train
 >>> benchmark = ColoredDigits(draws=2000).load(seed=0)

@@ -41,7 +41,7 @@ def data(name, own_images) -> DataSet:
     made = DATA.create(name, changes)
     if missing := [file.name for file in made.files if not locate(file)]:
         pytest.skip(f"needs {', '.join(missing)}: 'invariance data fetch {name}', or set INVARIANCE_DATA")
-    state = made.state()
+    state = made.availability()
     if state and state.here == "missing":
         pytest.skip(f"needs {name}: {state.about}")
     return made

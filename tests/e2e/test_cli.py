@@ -257,7 +257,7 @@ def test_methods_are_listed_with_formula_citation_and_differences(invariance):
 def test_data_check_says_what_is_where(invariance, published, monkeypatch):
     entries = invariance("data", "check", "--json").json
     states = {entry["data"]: entry["state"] for entry in entries}
-    embedded = {name for name, cls in DATA.classes.items() if not cls.files and cls().state() is None}
+    embedded = {name for name, cls in DATA.classes.items() if not cls.files and cls().availability() is None}
     assert embedded >= {"colored-digits", "two-bit"}
     assert states == {name: "embedded" if name in embedded else "missing" for name in DATA.classes}
     monkeypatch.setenv("INVARIANCE_DATA", str(published))

@@ -190,7 +190,7 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
         ("fit photos --test table.csv", "table.csv is not a folder"),
         ("fit photos --method irm1", "no method is called 'irm1'"),
         ("fit photos -o saved", "saved already holds a"),
-        ("fit flat", "flat holds no images; folders domain/class/"),
+        ("fit flat", "flat holds no images; expected folders domain/class/"),
         ("fit none", "none holds no images"),
         ("predict saved table.csv", "table.csv is not an image, and the model was fitted to images"),
         ("predict saved gone", "there is no file or folder gone"),

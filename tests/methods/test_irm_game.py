@@ -16,8 +16,8 @@ from invariance.training.loop import Training
 from invariance.training.train import train
 
 pytestmark = pytest.mark.usefixtures("double")
-AFTER = Clock(5, 10, 5)
 both_heads = pytest.mark.parametrize("deep", [False, True], ids=["linear", "deep"])
+AFTER = Clock(5, 10, 5)
 
 
 def test_the_representation_moves_first_and_then_every_head(batch, smooth):

@@ -34,7 +34,7 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train several methods with several seeds and show who is fooled by the spurious cue."""
+    """Train several methods with several seeds and show which of them rely on the spurious cue."""
     from invariance.experiments.store import Store
     from invariance.studies.support.results import held_out, results, specs
     from invariance.training.selection import rule

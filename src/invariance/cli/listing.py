@@ -7,7 +7,7 @@ import typer
 
 from invariance.cli.options import Json, out, print_json
 
-app = typer.Typer(no_args_is_help=True, help="What there is: methods, recipes, data, models, formats of a report.")
+app = typer.Typer(no_args_is_help=True, help="Available methods, recipes, data, models and report formats.")
 
 
 @app.command()

@@ -20,7 +20,8 @@ PAGE = Path("report.html")
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Tables and figures, e.g. table-4, or 'all'.")] = None,
     list_them: Annotated[
-        bool, typer.Option("--list", help="Show what there is, what it costs here, and what is in the store.")
+        bool,
+        typer.Option("--list", help="List the studies, their cost on this machine and what the store has of them."),
     ] = False,
     scale: Annotated[str, typer.Option("--scale", help="How much is run, e.g. quick or full (see --list).")] = "quick",
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Trials (default: the scale's).")] = None,

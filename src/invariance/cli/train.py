@@ -17,7 +17,7 @@ def train(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to save (default: runs/DATA-METHOD-SEED).")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train one model and save it: weights as safetensors, and a manifest with everything that decided it."""

@@ -157,7 +157,7 @@ class Store:
         self.connection.close()
 
     def add(self, run: Run) -> None:
-        """Write a run. A result that is there stays; a failure gives way."""
+        """Write a run. An existing result stays; a failure is replaced."""
         key, spec = run.spec.key, run.spec
         test = run.history[-1].test if run.history else None
         row: list[Any] = [key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed, spec.hold_out]

@@ -124,7 +124,7 @@ class AnnealedMethod(Method):
 
 @dataclass(frozen=True, config=STRICT)
 class PenalisedMethod(AnnealedMethod):
-    """One move: the whole model goes down on risk and penalty."""
+    """One move: the whole model descends on risk and penalty."""
 
     reads_features: ClassVar[bool] = True
     """Whether the penalty looks at z. If not, z comes without columns and a full batch needs no memory for it."""

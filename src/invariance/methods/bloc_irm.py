@@ -47,7 +47,7 @@ class BLOCIRM(AnnealedMethod):
     In each step, from the shared head w:
     1. every environment takes ``inner_steps`` steps of its own, w̃_e = w − η ∇_w R^e(w∘θ);
     2. consensus: w* = mean_e w̃_e;
-    3. θ goes down on the upper objective, differentiated also through w*(θ) if ``unroll``;
+    3. θ descends on the upper objective, differentiated also through w*(θ) if ``unroll``;
     4. w ← w*.
 
     With one plain gradient step below, w* is one step of gradient descent on the mean risk. ``penalty`` chooses
@@ -86,13 +86,7 @@ class BLOCIRM(AnnealedMethod):
     def players(self, model: Model) -> tuple[Player, ...]:
         return (Player("features", tuple(model.features.parameters())),)
 
-    def moves(
-        self,
-        model: Model,
-        batch: Batch,
-        clock: Clock,
-        generator: torch.Generator,
-    ) -> Iterator[Move]:
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """θ's move, with the lower level inside its loss; then the head is stored."""
         found: list[tuple[Tensor, Moments | None]] = []
 

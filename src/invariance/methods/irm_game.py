@@ -80,13 +80,7 @@ class IRMGame(Method):
         heads = model.head.get_submodule("heads").children()
         return (features, *(Player(f"head {e}", tuple(h.parameters())) for e, h in enumerate(heads)))
 
-    def moves(
-        self,
-        model: Model,
-        batch: Batch,
-        clock: Clock,
-        generator: torch.Generator,
-    ) -> Iterator[Move]:
+    def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """E + 1 moves: θ, then one head after another."""
         yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2, ("features",))
         with torch.no_grad():
@@ -101,7 +95,7 @@ class IRMGame(Method):
         if self.stop_below is None or not clock.annealed:
             return False
         if isinstance(batch.family, Gaussian):
-            raise BadValue("IRM-Game's stop_below is a share of right answers; regression has none")
+            raise BadValue("IRM-Game's stop_below is a training accuracy; regression has none")
         model.eval()
         with torch.no_grad():
             return bool(batch.family.score(model(batch.x), batch.y).mean() < self.stop_below)

@@ -163,7 +163,7 @@ class Domains(DataSet):
     def _split(self, rows: Tensor, label: Tensor, name: str, seed: int) -> dict[str, Tensor]:
         """Rows of a domain by what they are for."""
         if not len(rows):
-            raise DataError(f"no image of {name} can be read; put them right, or take its folder away")
+            raise DataError(f"no image of {name} can be read; repair them or remove its folder")
         order = rows[torch.randperm(len(rows), generator=generator(seed, "split", name))]
         testing = evenly(label[order], self.test)
         if not testing.any():

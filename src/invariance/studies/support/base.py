@@ -43,7 +43,7 @@ class Scale(NamedTuple):
 
 SCALES: dict[str, Scale] = {
     "smoke": Scale(
-        "seconds a run, to see that everything works; the numbers mean nothing",
+        "seconds per run, to see that everything works; the numbers mean nothing",
         1,
         {},
         {

@@ -70,7 +70,7 @@ def _notes(results: Results) -> Iterator[str]:
         )
         fooled = [name for name, row in invariant.items() if _mean(row, "gap") > FOOLED * _mean(erm, "gap")]
         if fooled:
-            yield f"{', '.join(fooled)}: as fooled as ERM here (see: invariance list methods)."
+            yield f"{', '.join(fooled)}: rely on the cue as much as ERM here (see: invariance list methods)."
     if any(arm.spec and arm.spec.objective.oracle for arm in results.arms):
         yield "GrayScale is an oracle: it never sees the spurious cue."
 
