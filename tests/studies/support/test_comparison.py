@@ -101,7 +101,7 @@ def test_the_notes_say_what_a_newcomer_should_see(store, run):
     _, table, _ = compared(store, spec("erm"), spec("irm-game"), spec("rex"), spec("grayscale"))
     assert table.notes == (
         "Where the spurious cue misleads most, the accuracy of ERM is 5 % and that of REx 75 %.",
-        "IRM-Game: as fooled as ERM here (see: invariance list methods).",
+        "As misled by the cue as ERM here: IRM-Game (see: invariance list methods).",
         "GrayScale is an oracle: it never sees the spurious cue.",
     )
 

@@ -11,7 +11,7 @@ from invariance.studies.support.base import METRICS, Arm, Results, Study
 from invariance.studies.support.spectrum import spectrum
 from invariance.training.selection import label
 
-FOOLED = 0.9
+MISLED = 0.9
 """Of ERM's gap: a method with a larger one relies on the spurious cue as much as ERM does."""
 
 
@@ -68,9 +68,9 @@ def _notes(results: Results) -> Iterator[str]:
             f"Where the spurious cue misleads most, the accuracy of ERM is {_mean(erm, 'worst'):.0f} % and that of "
             f"{best} {_mean(invariant[best], 'worst'):.0f} %."
         )
-        fooled = [name for name, row in invariant.items() if _mean(row, "gap") > FOOLED * _mean(erm, "gap")]
-        if fooled:
-            yield f"{', '.join(fooled)}: rely on the cue as much as ERM here (see: invariance list methods)."
+        misled = [name for name, row in invariant.items() if _mean(row, "gap") > MISLED * _mean(erm, "gap")]
+        if misled:
+            yield f"As misled by the cue as ERM here: {', '.join(misled)} (see: invariance list methods)."
     if any(arm.spec and arm.spec.objective.oracle for arm in results.arms):
         yield "GrayScale is an oracle: it never sees the spurious cue."
 
