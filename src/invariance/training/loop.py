@@ -74,10 +74,11 @@ class Training:
         self.data = Batch.of(environments, family)
         rows = len(self.data.y)
         names = [e.name for e in environments]
-        self.sampler = BatchSampler(names, self.data.counts, recipe.batch_size or rows, seed)
-        per_epoch = math.ceil(rows / min(rows, recipe.batch_size or rows))
-        steps = recipe.epochs * per_epoch
-        self.steps, self.switch = first + steps, first + round(recipe.warmup * steps)
+        sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
+        self.samplers = [size and BatchSampler(names, self.data.counts, size, seed) for size in sizes]
+        before, after = (recipe.epochs * math.ceil(rows / min(rows, size or rows)) for size in sizes)
+        self.switch = first + round(recipe.warmup * before)
+        self.steps = self.switch + (after - round(recipe.warmup * after))
         self.model = method.prepare(model, len(environments), generator(seed, "objective")).train()
         self.players = {player.name: player for player in method.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
@@ -126,8 +127,8 @@ class Training:
         return batch
 
     def _rows(self, t: int) -> Batch:
-        whole = self.recipe.batch_size is None
-        return self.data if whole else self.data.take(self.sampler.rows(t), self.sampler.counts)
+        sampler = self.samplers[t >= self.switch]
+        return self.data.take(sampler.rows(t), sampler.counts) if sampler else self.data
 
     def _apply(self, move: Move, clock: Clock) -> None:
         names = move.players or tuple(self.players)
