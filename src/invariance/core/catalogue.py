@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from invariance.core.errors import BadValue, InvarianceError, UnknownName
+from invariance.core.fields import dumped
 
 T = TypeVar("T")
 
@@ -97,8 +98,7 @@ class Catalogue(Generic[T]):
 
     def dump(self, value: T) -> dict[str, Any]:
         """A value as plain data: its name and its fields."""
-        fields: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json")
-        return {"name": self.name(value), **fields}
+        return {"name": self.name(value), **dumped(value)}
 
     def load(self, data: Mapping[str, Any]) -> T:
         """The value that :meth:`dump` made this of."""

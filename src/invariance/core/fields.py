@@ -1,9 +1,10 @@
 """Kinds of values that fields take, checked when one is made."""
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
 STRICT = ConfigDict(extra="forbid")
 """For every class with fields: an unknown field is an error."""
@@ -11,6 +12,21 @@ STRICT = ConfigDict(extra="forbid")
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def dumped(value: Any) -> dict[str, Any]:
+    """The fields of a value as plain data.
+
+    Fields that its class lists as ``later_fields`` are left out at their default: runs that were stored before there
+    were such fields keep their keys.
+    """
+    plain: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json")
+    later = getattr(value, "later_fields", ())
+    return {
+        field.name: plain[field.name]
+        for field in fields(value)
+        if field.name not in later or getattr(value, field.name) != field.default
+    }
 
 
 def expanded(path: str) -> Path:

@@ -11,7 +11,7 @@ from pydantic import NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
 from invariance.core.errors import BadValue, UnknownName
-from invariance.core.fields import STRICT
+from invariance.core.fields import STRICT, dumped
 from invariance.data import DATA
 from invariance.data.base import DataSet
 from invariance.data.formats.digest import digest
@@ -116,7 +116,7 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back; fields are called as in stored runs."""
-        how = TypeAdapter(Recipe).dump_python(self.recipe, mode="json")
+        how = dumped(self.recipe)
         for earlier, name in EARLIER_FIELDS.items():
             how[earlier] = how.pop(name)
         return {

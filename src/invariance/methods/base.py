@@ -56,6 +56,8 @@ class Method(ABC):
     """Fields of a recipe that the method changes, by protocol: its authors' choice, or ours for ``short`` ones."""
     profiles: ClassVar[Preferences] = {}
     """Its own fields that change, by the recipe's protocol; otherwise they are the paper's."""
+    later_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields that stored runs name only where they differ from their default."""
     needs_environments: ClassVar[int] = 2
     oracle: ClassVar[bool] = False
     """Whether the method is given inputs without their spurious part."""

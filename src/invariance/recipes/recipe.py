@@ -1,6 +1,6 @@
 """How a method is trained, whatever it is: batches, learning rate, gradient, optimiser."""
 
-from typing import Annotated, final
+from typing import Annotated, ClassVar, final
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -31,6 +31,8 @@ class Recipe:
     others, in which an environment classifier is trained; its logit offset removes environment-specific cues
     (`training/debiasing.py`). 0 is without debiasing.
     """
+
+    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size",)
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
