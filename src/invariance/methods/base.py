@@ -168,13 +168,19 @@ def squared_norm(
     gradient: Callable[[Batch, Tensor, Tensor], Tensor],
     z: Tensor,
     f: Tensor,
+    *,
+    centred: bool = False,
 ) -> Tensor:
-    r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …].
+    r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …]; ``centred``, ‖g_e − mean_e g_e‖².
 
     ``squared`` is ‖ĝ_e‖²: biased upwards by Var/n. ``split`` is ĝ_e'·ĝ_e'' of the two halves of its rows:
     unbiased, noisier, and possibly negative.
     """
     if estimator == "squared":
-        return gradient(batch, z, f).square().flatten(1).sum(1)
-    g = gradient(batch.halved(), z, f)
-    return (g[0::2] * g[1::2]).flatten(1).sum(1)
+        first = second = gradient(batch, z, f)
+    else:
+        g = gradient(batch.halved(), z, f)
+        first, second = g[0::2], g[1::2]
+    if centred:
+        first, second = first - first.mean(0), second - second.mean(0)
+    return (first * second).flatten(1).sum(1)
