@@ -77,6 +77,7 @@ from .recipes.recipe import Recipe as Recipe
 from .recipes.schedules import Clock as Clock
 from .recipes.schedules import Constant as Constant
 from .recipes.schedules import Decay as Decay
+from .recipes.schedules import Drop as Drop
 from .recipes.schedules import Ramp as Ramp
 from .recipes.schedules import Steps as Steps
 from .training.selection import Checkpoint as Checkpoint

@@ -174,11 +174,18 @@ def test_without_unrolling_the_gradient_is_the_partial_one_at_the_consensus(batc
 
 @both_heads
 @pytest.mark.parametrize(
-    ("penalty", "method"),
-    [("stationarity", IRMv0()), ("irmv1", IRMv1()), ("rex", REx()), ("fishr", Fishr()), ("none", None)],
+    ("changes", "method"),
+    [
+        ({"penalty": "stationarity"}, IRMv0()),
+        ({"penalty": "stationarity", "centred": True}, IRMv0(centred=True)),
+        ({"penalty": "irmv1"}, IRMv1()),
+        ({"penalty": "rex"}, REx()),
+        ({"penalty": "fishr"}, Fishr()),
+        ({"penalty": "none"}, None),
+    ],
 )
-def test_every_penalty_is_that_method_at_the_consensus(batch, smooth, penalty, method, deep):
-    objective, model = bloc(penalty=penalty), smooth(deep=deep)
+def test_every_penalty_is_that_method_at_the_consensus(batch, smooth, changes, method, deep):
+    objective, model = bloc(**changes), smooth(deep=deep)
     loss = move_of(objective, model, batch).loss()
     assert torch.isfinite(loss)
     set_head(model, consensus(objective, model, batch))
@@ -186,6 +193,27 @@ def test_every_penalty_is_that_method_at_the_consensus(batch, smooth, penalty, m
     f = model.head(z)
     expected = batch.risks(f).mean() + (3 * method.penalty(batch, model, z, f) if method else 0)
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_centring_changes_nothing_where_the_head_minimises_the_mean_risk(batch, smooth):
+    model = smooth()
+    z = model.features(batch.x).detach()
+    newton = torch.optim.LBFGS(
+        model.head.parameters(), max_iter=500, tolerance_grad=1e-12, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        newton.zero_grad()
+        risk = batch.risks(model.head(z)).mean() + 1e-3 * parameters_to_vector(model.head.parameters()).square().sum()
+        risk.backward()
+        return risk
+
+    plain, centred = IRMv0(), IRMv0(centred=True)
+    before = [method.penalty(batch, model, z, model.head(z)).item() for method in (plain, centred)]
+    newton.step(closure)
+    after = [method.penalty(batch, model, z, model.head(z)).item() for method in (plain, centred)]
+    assert before[0] > 1.5 * before[1]
+    assert after[0] < 1.01 * after[1]
 
 
 @both_heads

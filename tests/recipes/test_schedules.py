@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from invariance.recipes.schedules import Clock, Constant, Decay, Ramp, Steps
+from invariance.recipes.schedules import Clock, Constant, Decay, Drop, Ramp, Steps
 
 STEPS, SWITCH = 100, 40
 
@@ -45,6 +45,13 @@ def test_decay_starts_to_fall_at_the_switch_and_reaches_zero_after_the_last_upda
     assert decay(at(70)) == pytest.approx(0.5)
     assert decay(at(STEPS - 1)) == pytest.approx(1 / 60)
     assert decay(at(STEPS)) == 0
+
+
+def test_drop_falls_to_its_factor_at_the_switch_and_from_there_to_zero():
+    drop = Drop(factor=0.4)
+    assert [drop(at(step)) for step in (0, SWITCH - 1, SWITCH)] == [1, 1, 0.4]
+    assert drop(at(70)) == pytest.approx(0.2)
+    assert drop(at(STEPS)) == 0
 
 
 def test_decay_stays_at_one_where_the_penalty_never_sets_in():

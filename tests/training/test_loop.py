@@ -120,6 +120,14 @@ def test_an_epoch_of_small_batches_has_as_many_updates_as_it_takes(environments,
         assert Training(smooth(), ERM(), environments(12, 12), recipe, Bernoulli(), 0).steps == 2 * per_epoch
 
 
+def test_the_batch_grows_where_the_penalty_sets_in_and_an_epoch_stays_an_epoch(environments, smooth):
+    recipe = Recipe(epochs=6, batch_size=8, penalty_batch_size=24, warmup=0.5)
+    training = Training(smooth(), IRMv1(), environments(24, 24), recipe, Bernoulli(), 0)
+    assert (training.switch, training.steps) == (3 * 6, 3 * 6 + 3 * 2)
+    sizes = [len(training._rows(t).y) for t in range(training.steps)]
+    assert sizes == [8] * 18 + [24] * 6
+
+
 # Slices
 
 
@@ -171,6 +179,7 @@ RECIPES = {
     "sam": {"gradient": "sam"},
     "average": {"average": 0.7},
     "reset-decay": {"reset": True, "schedule": "decay"},
+    "growing-batch": {"epochs": 6, "penalty_batch_size": 12},
 }
 
 

@@ -32,6 +32,7 @@ class TwoBit(DataSet):
         "full-batch": {"lr": 1e-2},
         "small-batch": {"lr": 1e-2},
         "short": {"lr": 1e-2},
+        "two-phase": {"lr": 1e-2},
         "debiased": {"lr": 1e-2},
     }
 

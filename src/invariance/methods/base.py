@@ -96,7 +96,7 @@ class AnnealedMethod(Method):
     environments are averaged or added.
     """
 
-    profiles: ClassVar[Preferences] = {"debiased": {"gamma": 1.0}}
+    profiles: ClassVar[Preferences] = {"debiased": {"gamma": 1.0}, "two-phase": {"gamma": 3e3, "gamma_before": 0.0}}
 
     gamma: NonNegative = 1e6
     gamma_before: NonNegative = 1.0

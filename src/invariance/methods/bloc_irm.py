@@ -65,11 +65,16 @@ class BLOCIRM(AnnealedMethod):
         "Environments are averaged, not added (reduction='sum' adds them).",
         "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser per head "
         "(inner_optimiser='adam').",
+        "With the recipe two-phase the stationarity is centred (centred=False is Algorithm A1), and heads step by 0.1.",
     )
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2e-3},
         "small-batch": {"lr": 2e-3},
         "short": {"lr": 3e-3, "epochs": 16, "warmup": 0.3},
+    }
+    profiles: ClassVar[Preferences] = {
+        **AnnealedMethod.profiles,
+        "two-phase": {"gamma": 3e3, "gamma_before": 0.0, "centred": True, "inner_lr": 0.1},
     }
 
     later_fields: ClassVar[tuple[str, ...]] = ("centred",)
@@ -130,10 +135,13 @@ class BLOCIRM(AnnealedMethod):
 
     def upper(self, batch: Batch, model: Model, z: Tensor, f: Tensor, w: Tensor) -> Tensor:
         """The regulariser at w*."""
+
+        def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+            return gradients(batch, model.head, z, f, w)
+
         match self.penalty:
             case "stationarity":
-                g = lambda b, z, f: gradients(b, model.head, z, f, w)  # noqa: E731
-                each = squared_norm(self.estimator, batch, g, z, f, centred=self.centred)
+                each = squared_norm(self.estimator, batch, gradient, z, f, centred=self.centred)
             case "irmv1":
                 each = squared_norm(self.estimator, batch, scale_gradient, z, f)
             case "fishr":

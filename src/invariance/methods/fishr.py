@@ -44,6 +44,10 @@ class Fishr(PenalisedMethod):
     )
 
     preferences: ClassVar[Preferences] = {"short": {"lr": 7e-4}}
+    profiles: ClassVar[Preferences] = {
+        **PenalisedMethod.profiles,
+        "two-phase": {"gamma": 1e4, "gamma_before": 0.0},
+    }
 
     coordinates: Literal["sum", "mean"] = "sum"
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -13,26 +13,34 @@ from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 
 
-def stationarity(estimator: Estimator, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
-    """‖∇_w R^e‖² of each environment at the model's own head, [E]."""
-    return squared_norm(estimator, batch, lambda b, z, f: gradients(b, model.head, z, f), z, f)
-
-
 @final
 @dataclass(frozen=True, config=STRICT)
 class IRMv0(PenalisedMethod):
     r"""min  mean_e R^e + γ mean_e ‖∇_w R^e‖²,   ∇_w R^e = mean_e(r ⊗ [z, 1])
 
     Unlike IRMv1's, this penalty depends on how scale is shared between θ and w: φ → cφ, w → w/c leaves every
-    output and multiplies the weights' part by c².
+    output and multiplies the weights' part by c². ``centred`` takes out what the gradients of all environments have in
+    common: ‖∇_w R^e − mean_j ∇_w R^j‖², which is the same where the head minimises the mean risk.
     """
 
     title: ClassVar[str] = "IRMv0"
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
-    preferences: ClassVar[Preferences] = {"short": {"lr": 5e-3, "epochs": 18, "warmup": 0.25}}
+    preferences: ClassVar[Preferences] = {
+        "short": {"lr": 5e-3, "epochs": 18, "warmup": 0.25},
+        "two-phase": {"penalty_batch_size": 1024, "epochs": 24, "warmup": 1 / 3, "schedule": "decay"},
+    }
+    profiles: ClassVar[Preferences] = {
+        **PenalisedMethod.profiles,
+        "two-phase": {"gamma": 1e4, "gamma_before": 0.0, "estimator": "split"},
+    }
+    later_fields: ClassVar[tuple[str, ...]] = ("centred",)
 
     estimator: Estimator = "squared"
+    centred: bool = False
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
-        return self.reduce(stationarity(self.estimator, batch, model, z, f))
+        def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
+            return gradients(batch, model.head, z, f)
+
+        return self.reduce(squared_norm(self.estimator, batch, gradient, z, f, centred=self.centred))

@@ -9,6 +9,7 @@ from invariance.core.batch import Batch
 from invariance.core.fields import STRICT
 from invariance.methods.base import PenalisedMethod
 from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
 
 
 @final
@@ -24,6 +25,11 @@ class REx(PenalisedMethod):
         "Risks are averaged, not added (reduction='sum' adds them).",
         "With two environments the variance is a quarter of the authors' (R¹ − R²)².",
     )
+
+    profiles: ClassVar[Preferences] = {
+        **PenalisedMethod.profiles,
+        "two-phase": {"gamma": 1e3, "gamma_before": 0.0},
+    }
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         return batch.risks(f).var(correction=0)

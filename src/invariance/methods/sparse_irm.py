@@ -97,6 +97,10 @@ class SparseIRM(PenalisedMethod):
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
     )
     preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}, "small-batch": {"lr": 6e-4}}
+    profiles: ClassVar[Preferences] = {
+        **PenalisedMethod.profiles,
+        "two-phase": {"gamma": 1e3, "penalty_of": "rex", "start": 0.73, "end": 0.82},
+    }
 
     gamma_before: NonNegative = 0.0
     divide_by: Divisor = "1+gamma"

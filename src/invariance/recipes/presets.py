@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from invariance.core.errors import BadValue, UnknownName
 from invariance.recipes.recipe import Recipe
 
-Protocol = Literal["full-batch", "small-batch", "short", "debiased"]
+Protocol = Literal["full-batch", "small-batch", "short", "two-phase", "debiased"]
 """Ways of training for which methods and data sets have values of their own."""
 Preferences = Mapping[Protocol, Mapping[str, Any]]
 """Fields of a recipe that a method or a data set changes, by protocol."""
@@ -48,6 +48,21 @@ PRESETS: dict[str, Preset] = {
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
         SHORT,
         "short",
+    ),
+    "two-phase": Preset(
+        "8 epochs of ERM in small batches learn features, then 12 epochs with the penalty in batches four times as "
+        "large; input dropout, a fresh optimiser at the switch, the rate falling to zero",
+        {
+            "batch_size": 1024,
+            "penalty_batch_size": 4096,
+            "epochs": 20,
+            "warmup": 0.4,
+            "reset": True,
+            "lr": 1e-3,
+            "schedule": "drop",
+            "dropout": 0.2,
+        },
+        "two-phase",
     ),
     "short-full": Preset(
         "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",

@@ -26,9 +26,9 @@ class Recipe:
     rate is ``lr`` · ``lr_scale`` · ``schedule``, l2 the method's times ``l2_scale``. ``warmup`` is the share of the
     epochs before the penalty sets in, ``reset`` starts a fresh optimiser there, and ``penalty_batch_size`` is the batch
     size from there on: small batches learn features, large ones estimate a penalty. ``average`` is the share of the
-    run, at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update does
-    not see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of epochs, before all
-    others, in which an environment classifier is trained; its logit offset removes environment-specific cues
+    run, at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update
+    does not see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of epochs, before
+    all others, in which an environment classifier is trained; its logit offset removes environment-specific cues
     (`training/debiasing.py`). 0 is without debiasing.
     """
 

@@ -83,4 +83,16 @@ class Decay(Schedule):
         return min(1.0, (clock.steps - clock.step) / max(1, clock.steps - clock.switch))
 
 
-AnySchedule = Annotated[Constant | Ramp | Steps | Decay, Discriminator("kind")]
+@final
+@dataclass(frozen=True, config=STRICT)
+class Drop(Schedule):
+    """1 until the penalty sets in, then ``factor``, from there straight down to 0 at the end."""
+
+    kind: Literal["drop"] = "drop"
+    factor: Positive = 0.4
+
+    def __call__(self, clock: Clock) -> float:
+        return self.factor * Decay()(clock) if clock.annealed else 1.0
+
+
+AnySchedule = Annotated[Constant | Ramp | Steps | Decay | Drop, Discriminator("kind")]

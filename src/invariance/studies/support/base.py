@@ -63,9 +63,9 @@ SCALES: dict[str, Scale] = {
         smaller="small",
     ),
     "ours": Scale(
-        "the debiased recipe in place of small batches, 100 updates in place of 500 full batches",
+        "the two-phase recipe in place of small batches, 100 updates in place of 500 full batches",
         10,
-        {"full-batch": "short-full", "small-batch": "debiased"},
+        {"full-batch": "short-full", "small-batch": "two-phase"},
         detail="medium",
     ),
     "full": Scale("the paper's protocol", 10),
