@@ -62,6 +62,12 @@ SCALES: dict[str, Scale] = {
         detail="medium",
         smaller="small",
     ),
+    "debiased": Scale(
+        "the debiased recipe in place of small batches, 100 updates in place of 500 full batches",
+        10,
+        {"full-batch": "short-full", "small-batch": "debiased"},
+        detail="medium",
+    ),
     "ours": Scale(
         "the two-phase recipe in place of small batches, 100 updates in place of 500 full batches",
         10,
