@@ -11,6 +11,7 @@ from invariance.methods.base import Estimator, PenalisedMethod, squared_norm
 from invariance.methods.heads import gradients
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
+from invariance.recipes.search import OneOf, SearchSpace
 
 
 def stationarity(estimator: Estimator, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
@@ -31,6 +32,7 @@ class IRMv0(PenalisedMethod):
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     preferences: ClassVar[Preferences] = {"short": {"lr": 5e-3, "epochs": 18, "warmup": 0.25}}
+    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
 
     estimator: Estimator = "squared"
 
