@@ -14,6 +14,13 @@ from invariance.core.fields import STRICT, Positive
 Value = bool | int | float | str | None
 
 
+def written(value: Any) -> str:
+    """A value as people type it and ``--set`` reads it: 1e-05, split, true, null."""
+    if isinstance(value, str):
+        return value
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else json.dumps(value)
+
+
 @dataclass(frozen=True, config=STRICT)
 class SearchRange(ABC):
     """The values that a field may take in a search; printed as ``kind:part:part``."""
@@ -26,7 +33,7 @@ class SearchRange(ABC):
         """Its fields: two ends, or all values."""
 
     def __str__(self) -> str:
-        return ":".join([self.kind, *(p if isinstance(p, str) else json.dumps(p) for p in self.parts)])
+        return ":".join([self.kind, *map(written, self.parts)])
 
     @abstractmethod
     def __contains__(self, value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from invariance.core.errors import BadValue
 from invariance.experiments.spec import Spec, parse_changes
 from invariance.methods import METHODS
-from invariance.recipes.search import SearchSpace
+from invariance.recipes.search import SearchSpace, written
 from invariance.studies.support.results import held_out
 from invariance.tuning.rules import labelled, tuning_rule
 
@@ -118,7 +118,7 @@ def rounded(value: Any) -> Any:
 
 def assigned(settings: Settings) -> list[str]:
     """Settings as ``--set`` takes them."""
-    return [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()]
+    return [f"{name}={written(value)}" for name, value in settings.items()]
 
 
 def _field(name: str) -> str:

@@ -4,7 +4,7 @@ import random
 import sqlite3
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -58,10 +58,11 @@ def opened(search: Search, path: Path) -> Iterator[optuna.Study]:
             study = optuna.create_study(
                 storage=storage, study_name=search.name, direction="maximize", load_if_exists=True
             )
+            if not study.user_attrs:
+                for name, value in search.to_json().items():
+                    study.set_user_attr(name, value)
             if not study.get_trials(deepcopy=False):
                 study.enqueue_trial(dict(search.profile))
-            for name, value in search.to_json().items():
-                study.set_user_attr(name, value)
             yield study
         finally:
             storage.remove_session()
@@ -123,7 +124,7 @@ def _begun(trial: Any, search: Search) -> Begun:
 
 
 def _told(trial: FrozenTrial) -> bool:
-    return trial.state.is_finished() and "settings" in trial.user_attrs
+    return trial.state.is_finished() and "record" in trial.user_attrs
 
 
 def tell(study: optuna.Study, begun: Begun, verdict: Verdict, seconds: float, keys: Sequence[str]) -> None:
@@ -133,26 +134,18 @@ def tell(study: optuna.Study, begun: Begun, verdict: Verdict, seconds: float, ke
         return
     trial = optuna.Trial(study, frozen._trial_id)
     record = {"settings": dict(begun.settings), "reason": verdict.reason, "seconds": seconds, "keys": list(keys)}
-    for name, value in {"rule": study.user_attrs["rule"], **record}.items():
-        trial.set_user_attr(name, value)
+    trial.set_user_attr("rule", study.user_attrs["rule"])
+    trial.set_user_attr("record", record)
     study.tell(begun.number, verdict.score, state=STATES[verdict.status], skip_if_finished=True)
 
 
 def trials(study: optuna.Study) -> tuple[Trial, ...]:
     """Every trial that has a verdict."""
     words: dict[TrialState, Any] = {state: status for status, state in STATES.items()}
+    told = [(t, t.user_attrs["record"]) for t in study.get_trials(deepcopy=False) if _told(t)]
     return tuple(
-        Trial(
-            t.number,
-            words[t.state],
-            t.value,
-            t.user_attrs["reason"],
-            t.user_attrs["settings"],
-            t.user_attrs["seconds"],
-            tuple(t.user_attrs["keys"]),
-        )
-        for t in study.get_trials(deepcopy=False)
-        if _told(t)
+        Trial(t.number, words[t.state], t.value, r["reason"], r["settings"], r["seconds"], tuple(r["keys"]))
+        for t, r in told
     )
 
 
@@ -171,10 +164,9 @@ def importances(study: optuna.Study) -> dict[str, tuple[float, ...]]:
     for _ in range(RESAMPLES):
         again = optuna.create_study(direction="maximize")
         again.add_trials(draw.choices(scored, k=len(scored)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a field that has one value in this draw
-            found = get_param_importances(again, evaluator=evaluator)
-        for name, share in found.items():
-            shares.setdefault(name, []).append(float(share))
+        with warnings.catch_warnings(), suppress(RuntimeError):  # this draw has one score only
+            warnings.simplefilter("ignore")  # a field has one value in this draw
+            for name, share in get_param_importances(again, evaluator=evaluator).items():
+                shares.setdefault(name, []).append(float(share))
     ordered = sorted(shares, key=lambda name: -sum(shares[name]))
     return {name: tuple(shares[name]) for name in ordered}
