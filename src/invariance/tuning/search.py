@@ -86,7 +86,9 @@ class Search:
     @cached_property
     def name(self) -> str:
         """The study's name in its file: what is searched in words, and a hash of everything that decides it."""
-        decided = [self.spec({}).trial.key, self.seeds, self.first_seed, {k: str(v) for k, v in self.space.items()}]
+        space = {name: str(each) for name, each in self.space.items()}
+        about = tuning_rule(self.rule).about  # a rule that scores otherwise makes another study
+        decided = [self.spec({}).trial.key, self.seeds, self.first_seed, space, about]
         digest = hashlib.blake2b(json.dumps(decided).encode(), digest_size=4).hexdigest()
         return f"{self.method} on {self.data}, {self.recipe}, by {labelled(self.rule)}, {digest}"
 
