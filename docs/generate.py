@@ -43,6 +43,7 @@ def main() -> None:
                 cls.citation,
                 *numbered("Differs from its paper or its authors' code:", cls.differs),
                 *(f"In the recipe `{name}`: `{changed}`" for name, changed in adjusted(cls).items()),
+                f"`tune` searches {', '.join(f'`{field}={each}`' for field, each in cls.search.items())}.",
             ],
         )
         for name, cls in METHODS.classes.items()

@@ -21,7 +21,7 @@ LAYERS = [
     {"training"},
     {"estimators", "experiments"},
     {"studies", "fitting"},
-    {"report"},
+    {"report", "tuning"},
     {"cli"},
     {"__main__"},
 ]

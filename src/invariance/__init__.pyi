@@ -84,3 +84,4 @@ from .training.selection import Checkpoint as Checkpoint
 from .training.selection import select as select
 from .training.train import Snapshot as Snapshot
 from .training.train import train as train
+from .tuning.tune import tune as tune

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train
+from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train, tune
 from invariance.cli.follow import INTERRUPTED
 from invariance.core.errors import InvarianceError
 
@@ -24,6 +24,7 @@ app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)
 app.command("run")(run.run)
 app.command("report")(report.report)

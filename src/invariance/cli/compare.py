@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out
-from invariance.cli.options import Changes, Json, RecipeName, out, print_json, writable
+from invariance.cli.options import Changes, Json, RecipeName, draw, out, print_json, writable
 
 if TYPE_CHECKING:
-    from invariance.core.artefacts import Artefact
     from invariance.studies.support.comparison import Comparison
 
 
@@ -56,7 +55,7 @@ def compare(
 
         out().print(show(table))
     if picture or not as_json:
-        _draw(curves, picture or Path("invariance-compare.png"), quiet=as_json)
+        draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
     if not any(row.chosen for row in rows):
         raise typer.Exit(3)
 
@@ -89,15 +88,3 @@ def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str,
         name: changes | {"objective": {field: value for field, value in wanted.items() if field in known[name]}}
         for name in names
     }
-
-
-def _draw(figure: "Artefact", path: Path, *, quiet: bool) -> None:
-    try:
-        from invariance.report.render.matplotlib_figures import draw
-    except ModuleNotFoundError:
-        note = "no picture: it needs matplotlib (pip install 'invariance[report]')"
-    else:
-        draw(figure, path, path.suffix.lower().removeprefix("."))
-        note = f"curves: {path}"
-    if not quiet:
-        out().print(note, highlight=False)

@@ -27,6 +27,7 @@ def methods(as_json: Json = False) -> None:
                 "differs": list(cls.differs),
                 "fields": defaults(cls),
                 "preferences": adjusted(cls),
+                "search": {field: str(each) for field, each in cls.search.items()},
             }
             for name, cls in METHODS.classes.items()
         ],
@@ -115,6 +116,8 @@ def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"differs {number}. {difference}", "dim"
     for recipe, changed in entry.get("preferences", {}).items():
         yield f"in {recipe}: {_fields(changed)}", "dim"
+    if entry.get("search"):
+        yield f"tune searches: {_fields(entry['search'])}", "dim"
     if entry["fields"]:
         yield _fields(entry["fields"]), "cyan"
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
+    from invariance.core.artefacts import Artefact
     from invariance.data.base import DataSet
 
 Changes = Annotated[
@@ -69,3 +70,16 @@ def writable(picture: Path, *kinds: str) -> None:
         raise BadValue(f"cannot write {picture}: there is no folder {picture.parent}")
     if picture.suffix.lower() not in kinds:
         raise BadValue(f"cannot write {picture}: its name must end in {', '.join(kinds)}")
+
+
+def draw(figure: "Artefact", path: Path, what: str, *, quiet: bool) -> None:
+    """Draw a picture, and say what is where unless ``quiet``; without matplotlib, say why there is none."""
+    try:
+        from invariance.report.render.matplotlib_figures import draw as drawn
+    except ModuleNotFoundError:
+        note = "no picture: it needs matplotlib (pip install 'invariance[report]')"
+    else:
+        drawn(figure, path, path.suffix.lower().removeprefix("."))
+        note = f"{what}: {path}"
+    if not quiet:
+        out().print(note, highlight=False)

@@ -19,6 +19,7 @@ from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import IntRange, LogRange, Range, SearchSpace
 
 Estimator = Literal["squared", "split"]
 Divisor = Literal["gamma", "1+gamma", "nothing"]
@@ -54,6 +55,8 @@ class Method(ABC):
     """Numbered differences from the method's paper or its authors' code."""
     preferences: ClassVar[Preferences] = {}
     """Fields of a recipe that the method changes, by protocol: its authors' choice, or ours for ``short`` ones."""
+    search: ClassVar[SearchSpace] = {"recipe.lr": LogRange(1e-4, 1e-2), "recipe.epochs": IntRange(8, 32)}
+    """Where ``tune`` looks for its fields and for those of its recipe."""
     profiles: ClassVar[Preferences] = {}
     """Its own fields that change, by the recipe's protocol; otherwise they are the paper's."""
     later_fields: ClassVar[tuple[str, ...]] = ()
@@ -96,6 +99,11 @@ class AnnealedMethod(Method):
     environments are averaged or added.
     """
 
+    search: ClassVar[SearchSpace] = {
+        "objective.gamma": LogRange(1e1, 1e6),
+        **Method.search,
+        "recipe.warmup": Range(0.1, 0.8),
+    }
     profiles: ClassVar[Preferences] = {"debiased": {"gamma": 1.0}, "two-phase": {"gamma": 3e3, "gamma_before": 0.0}}
 
     gamma: NonNegative = 1e6

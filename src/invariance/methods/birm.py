@@ -13,6 +13,7 @@ from invariance.methods.base import Divisor, Estimator, PenalisedMethod, squared
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import LogRange, OneOf, SearchSpace
 
 
 @final
@@ -37,6 +38,11 @@ class BIRM(PenalisedMethod):
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 4e-4, "schedule": {"kind": "steps", "at": [0.5], "factor": 0.1}},
         "small-batch": {"schedule": {"kind": "steps", "at": [0.5], "factor": 0.1}},
+    }
+    search: ClassVar[SearchSpace] = {
+        **PenalisedMethod.search,
+        "objective.estimator": OneOf(("squared", "split")),
+        "objective.tau": LogRange(1e-3, 0.3),
     }
 
     gamma_before: NonNegative = 0.0

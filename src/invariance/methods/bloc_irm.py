@@ -17,6 +17,7 @@ from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import LogRange, OneOf, SearchSpace
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -71,6 +72,11 @@ class BLOCIRM(AnnealedMethod):
         "full-batch": {"lr": 2e-3},
         "small-batch": {"lr": 2e-3},
         "short": {"lr": 3e-3, "epochs": 16, "warmup": 0.3},
+    }
+    search: ClassVar[SearchSpace] = {
+        **AnnealedMethod.search,
+        "objective.estimator": OneOf(("squared", "split")),
+        "objective.inner_lr": LogRange(1e-3, 1.0),
     }
     profiles: ClassVar[Preferences] = {
         **AnnealedMethod.profiles,

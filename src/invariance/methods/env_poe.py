@@ -16,6 +16,7 @@ from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import IntRange, LogRange, Range, SearchSpace
 
 
 @final
@@ -42,6 +43,12 @@ class EnvPoE(Method):
     )
     preferences: ClassVar[Preferences] = {
         "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 2},
+    }
+    search: ClassVar[SearchSpace] = {
+        **Method.search,
+        "recipe.debias": IntRange(1, 5),
+        "recipe.dropout": Range(0.0, 0.5),
+        "recipe.l2_scale": LogRange(1e-2, 1e1),
     }
 
     l2: NonNegative = 1.10794568e-3

@@ -14,6 +14,7 @@ from invariance.methods.heads import gradient_variances, vector
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import Range, SearchSpace
 
 
 def variance_spread(v: Tensor) -> Tensor:
@@ -44,6 +45,7 @@ class Fishr(PenalisedMethod):
     )
 
     preferences: ClassVar[Preferences] = {"short": {"lr": 7e-4}}
+    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.ema": Range(0.0, 0.95)}
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
         "two-phase": {"gamma": 1e4, "gamma_before": 0.0},

@@ -17,6 +17,7 @@ from invariance.methods.base import Method, Move, Player
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import LogRange, Range, SearchSpace
 
 
 class Ensemble(nn.Module):
@@ -61,6 +62,12 @@ class IRMGame(Method):
         "full-batch": {"lr": 2.5e-4},
         "small-batch": {"lr": 2.5e-4},
         "debiased": {"lr": 2e-3},
+    }
+    search: ClassVar[SearchSpace] = {
+        **Method.search,
+        "recipe.warmup": Range(0.1, 0.8),
+        "objective.feature_rate": LogRange(1e-2, 1.0),
+        "objective.stop_below": Range(0.5, 0.8),
     }
 
     l2: NonNegative = 0.0

@@ -11,6 +11,7 @@ from invariance.methods.base import Estimator, PenalisedMethod, squared_norm
 from invariance.methods.heads import gradients
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
+from invariance.recipes.search import OneOf, SearchSpace
 
 
 @final
@@ -30,6 +31,7 @@ class IRMv0(PenalisedMethod):
         "short": {"lr": 5e-3, "epochs": 18, "warmup": 0.25},
         "two-phase": {"penalty_batch_size": 1024, "epochs": 24, "warmup": 1 / 3, "schedule": "decay"},
     }
+    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
         "two-phase": {"gamma": 1e4, "gamma_before": 0.0, "estimator": "split"},

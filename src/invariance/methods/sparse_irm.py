@@ -15,6 +15,7 @@ from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
+from invariance.recipes.search import LogRange, Range, SearchSpace
 
 TINY = 1e-20
 
@@ -97,6 +98,11 @@ class SparseIRM(PenalisedMethod):
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
     )
     preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}, "small-batch": {"lr": 6e-4}}
+    search: ClassVar[SearchSpace] = {
+        **PenalisedMethod.search,
+        "objective.keep": Range(0.5, 1.0),
+        "objective.score_rate": LogRange(1.0, 100.0),
+    }
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
         "two-phase": {"gamma": 1e3, "penalty_of": "rex", "start": 0.73, "end": 0.82},

@@ -1,0 +1,1 @@
+"""Hyper-parameters found by Optuna: trials are ordinary runs, scored by a rule that says what it has seen."""

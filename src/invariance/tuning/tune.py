@@ -1,0 +1,131 @@
+"""Search for a method's hyper-parameters: ask Optuna for trials, run what is missing, tell it what came of them."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from invariance.core.errors import BadValue
+from invariance.core.provenance import cores
+from invariance.experiments.engine import run_all
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store
+from invariance.recipes.search import SearchSpace
+from invariance.tuning.rules import Verdict, judge
+from invariance.tuning.search import Search
+
+if TYPE_CHECKING:
+    from invariance.tuning.trials import Begun, Trial
+
+RUNS_PER_WORKER = 2
+"""In each round of trials: with one, workers would wait for the longest run of the round."""
+
+Runner = Callable[[list[Spec]], None]
+"""Runs what is missing in the store."""
+Watch = Callable[["Tuning"], None]
+"""Called after every round of trials."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The trials of a search, and what mattered in them."""
+
+    search: Search
+    study: Path
+    budget: int
+    trials: "tuple[Trial, ...]"
+    importances: Mapping[str, tuple[float, ...]]
+    """The share of the score's variance that each field explains, over resampled trials."""
+
+    @property
+    def ranked(self) -> "list[Trial]":
+        """Scored trials, the best first."""
+        return sorted((t for t in self.trials if t.score is not None), key=lambda t: (-(t.score or 0.0), t.number))
+
+    @property
+    def best(self) -> "Trial | None":
+        """The trial with the highest score, or None where no trial has one."""
+        return next(iter(self.ranked), None)
+
+    @property
+    def options(self) -> str:
+        """The best trial as options of a command, for this data set or another."""
+        return self.search.options(self.best.settings) if self.best else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """One object for machines."""
+        best = self.best
+        return {
+            **self.search.to_json(),
+            "study": str(self.study),
+            "name": self.search.name,
+            "budget": self.budget,
+            "trials": {
+                status: sum(t.status == status for t in self.trials) for status in ("finished", "pruned", "failed")
+            },
+            "seconds": round(sum(t.seconds for t in self.trials), 3),
+            "best": best and {**vars(best), "settings": dict(best.settings), "keys": list(best.keys)},
+            "options": self.options,
+            "importances": {name: sum(shares) / len(shares) for name, shares in self.importances.items()},
+        }
+
+
+def tune(
+    data: str,
+    method: str,
+    recipe: str = "default",
+    *,
+    trials: int = 50,
+    rule: str = "invariant",
+    seeds: int = 1,
+    first_seed: int = 100,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    ranges: SearchSpace | None = None,
+    study: Path = Path("tune.db"),
+    store: Path = Path("runs.db"),
+    workers: int | None = None,
+    run: Runner | None = None,
+    watch: Watch = lambda tuning: None,
+) -> Tuning:
+    """Look for the fields of a method and its recipe with the best score, until there are so many ``trials``.
+
+    Fields in ``changes`` are fixed, ``ranges`` add to the method's own search space. The trials are kept in ``study``
+    and their runs in ``store``: the same call goes on where it was stopped, and no run is repeated.
+    """
+    try:
+        from invariance.tuning.trials import begin, importances, opened, tell
+        from invariance.tuning.trials import trials as told
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("invariance"):
+            raise
+        raise BadValue("tuning needs Optuna: pip install 'invariance[tune]'") from None
+    search = Search(data, method, recipe, rule, seeds, first_seed, changes or {}, ranges or {})
+    many = workers or cores()
+    each = math.ceil(RUNS_PER_WORKER * many / len(search.runs(search.profile)))
+    with opened(search, study) as kept:
+        while begun := begin(kept, search, trials, each):
+            (run or _runner(store, many))([spec for trial in begun for spec in search.runs(trial.settings)])
+            with Store(store) as runs:
+                for trial in begun:
+                    tell(kept, trial, *_outcome(search, trial, runs))
+            watch(Tuning(search, study, trials, told(kept), {}))
+        kept.set_user_attr("budget", trials)
+        return Tuning(search, study, trials, told(kept), importances(kept))
+
+
+def _runner(store: Path, workers: int) -> Runner:
+    def run(specs: list[Spec]) -> None:
+        for _ in run_all(specs, store, workers):
+            pass
+
+    return run
+
+
+def _outcome(search: Search, trial: "Begun", store: Store) -> tuple[Verdict, float, list[str]]:
+    """The verdict on a trial, the seconds of its runs and their keys."""
+    keys = [spec.key for spec in search.runs(trial.settings)]
+    runs = [run for key in keys if (run := store.get(key))]
+    if len(runs) < len(keys):
+        return Verdict("failed", reason=f"{len(keys) - len(runs)} of its runs are missing"), 0.0, keys
+    return judge(search.rule, runs), sum(run.seconds for run in runs), keys
