@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 QUIET = 30.0
 """Seconds between two lines where there is no terminal."""
+DAY = 86_400.0
+MONTH = 365.25 / 12 * DAY
 
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
@@ -166,7 +168,9 @@ def title(spec: "Spec") -> str:
 
 def span(seconds: float) -> str:
     """A time in the unit people would say it in."""
-    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+    if seconds >= 2 * MONTH:
+        return f"{seconds / MONTH:.0f} months"
+    for size, unit in ((DAY, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
