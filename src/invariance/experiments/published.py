@@ -1,12 +1,13 @@
 """Published runs: finished runs of studies in one compressed file, which comes with the package.
 
-One line of JSON per run, as ``invariance runs export`` writes it, sorted by key, so that the same runs give the same
-bytes. They are read into a store of their own: nothing else needs to know where runs come from.
+One line of JSON per run, as ``invariance runs export`` writes it, with nine digits of every number that was measured,
+sorted by key, so that the same runs give the same bytes. They are read into a store of their own: nothing else needs
+to know where runs come from.
 """
 
 import json
 import lzma
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
 
 FILE = Path(__file__).with_suffix(".jsonl.xz")
+DIGITS = 9
 Record = Mapping[str, Any]
 
 
@@ -32,10 +34,14 @@ class Published(NamedTuple):
 def publish(store: Store, trials: Collection[str], file: Path = FILE) -> Published:
     """Add the runs of these trials to the file, however they ended; only those that raised an error are left out.
 
-    A run that is in the file stays, unless the store has the same run.
+    A run that is in the file stays, unless the store has the same run. Runs that held an environment out belong to no
+    study.
     """
     before = read(file) if file.exists() else {}
-    given = {r["key"]: r for r in store.records() if r["trial"] in trials and r["status"] != "failed"}
+    results = (r for r in store.records() if r["status"] != "failed" and r["hold_out"] is None)
+    given = {
+        record["key"]: _rounded(record) | {"spec": record["spec"]} for record in results if record["trial"] in trials
+    }
     after = before | given
     if after != before or not file.exists():
         with atomic_write(file) as part:
@@ -57,21 +63,39 @@ def read(file: Path = FILE) -> dict[str, Record]:
 def published_store(file: Path = FILE) -> Iterator[Store]:
     """A store of the published runs, which is there as long as it is open."""
     with TemporaryDirectory() as folder, Store(Path(folder) / "published runs") as store:
-        store.restore(map(_as_here, read(file).values()))
+        store.restore(_as_here(read(file).values()))
         yield store
 
 
-def _as_here(record: Record) -> Record:
-    """A record under the trial's key of this machine: that follows from the data here, if there are any.
+def _as_here(records: Iterable[Record]) -> Iterator[Record]:
+    """Records under the keys that their trials have on this machine, which depend on the data that are here.
 
-    The run's own key stays. A run of a method or data set that is not installed stays as it is.
+    The runs' own keys stay. A run of a method or data set that is not installed stays as it is.
     """
-    try:
-        return {**record, "trial": Spec.from_json(record["spec"]).trial.key}
-    except InvarianceError:
-        return record
+    trials: dict[str, str] = {}
+    for record in records:
+        trial = record["trial"]
+        if trial not in trials:
+            try:
+                trials[trial] = Spec.from_json(record["spec"]).trial.key
+            except InvarianceError:
+                trials[trial] = trial
+        yield {**record, "trial": trials[trial]}
+
+
+def _rounded(value: Any) -> Any:
+    """Plain data with as many digits as a 32-bit number has: more of them are noise, and do not compress."""
+    match value:
+        case float():
+            return float(f"{value:.{DIGITS}g}")
+        case dict():
+            return {name: _rounded(inner) for name, inner in value.items()}
+        case list():
+            return [_rounded(inner) for inner in value]
+        case _:
+            return value
 
 
 def _packed(records: Mapping[str, Record]) -> bytes:
     lines = (json.dumps(records[key], sort_keys=True, ensure_ascii=False) for key in sorted(records))
-    return lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9 | lzma.PRESET_EXTREME)
+    return lzma.compress("".join(f"{line}\n" for line in lines).encode())
