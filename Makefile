@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint stub docs bench clean
+.PHONY: demo test test-all lint stub results docs bench clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
@@ -21,6 +21,10 @@ lint: .venv/dev
 
 stub: .venv/dev
 	$(BIN)/python tools/stub.py
+
+# docs/results.md, its figures and tables of runs, from the published runs
+results: .venv/report
+	$(BIN)/python tools/results.py
 
 docs: .venv/docs
 	$(BIN)/python docs/generate.py

@@ -51,7 +51,7 @@ def results(run: Callable[..., Run]) -> Callable[..., Results]:
         plan = study.plan(scale)
         rows: dict[str, SelectedRuns] = {}
         for i, arm in enumerate(plan.arms):
-            if arm.spec and having(arm):
+            if arm.spec and not arm.waits and having(arm):
                 each = [replace(arm.spec, seed=s) for s in range(seeds)]
                 runs = [run(e, 0.6 + 0.001 * i + 0.01 * s, status=status(i, s)) for s, e in enumerate(each)]
                 rows[arm.spec.key] = SelectedRuns.of(runs, "last")

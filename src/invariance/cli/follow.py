@@ -11,16 +11,35 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from invariance.cli.options import errors, say_partial
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from invariance.experiments.engine import Event
     from invariance.experiments.spec import Spec
+    from invariance.experiments.store import Store
 
 INTERRUPTED = 130
 QUIET = 30.0
 """Seconds between two lines where there is no terminal."""
+DAY = 86_400.0
+MONTH = 365.25 / 12 * DAY
 
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
 STORE = Path("runs.db")
+FromPublished = Annotated[
+    bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
+]
+
+
+def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
+    """A store that is there, or the published runs as one."""
+    from invariance.core.errors import BadValue
+    from invariance.experiments.published import published_store
+    from invariance.experiments.store import Store
+
+    if published and store != STORE:
+        raise BadValue(f"--published reads the runs of the package and --store those of {store}; give one of them")
+    return published_store() if published else Store(store, must_exist=True)
 
 
 def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
@@ -166,7 +185,9 @@ def title(spec: "Spec") -> str:
 
 def span(seconds: float) -> str:
     """A time in the unit people would say it in."""
-    for size, unit in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+    if seconds >= 2 * MONTH:
+        return f"{seconds / MONTH:.0f} months"
+    for size, unit in ((DAY, "days"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"

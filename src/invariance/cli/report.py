@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath
+from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs
 from invariance.cli.options import out
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def report(
         list[str] | None, typer.Argument(help="Tables and figures, e.g. table-4; all with runs if none is given.")
     ] = None,
     store: StorePath = STORE,
+    published: FromPublished = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to (default: report.html, or the folder report).")
     ] = None,
@@ -37,11 +38,10 @@ def report(
     form = formats()[how]()
     path = output or Path(form.output)
     form.check(path)
-    from invariance.experiments.store import Store
     from invariance.report.study_report import collect
 
-    runs = Store(store, must_exist=True)
-    page = collect(runs, names or (), scale=scale, selection=selection, title=title.strip(), note=note.strip())
+    with open_runs(store, published) as runs:
+        page = collect(runs, names or (), scale=scale, selection=selection, title=title.strip(), note=note.strip())
     out().print(form.write(page, path), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,6 +1,7 @@
 """``invariance reproduce``: every table and figure of the paper, by name."""
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from invariance.cli.options import Json, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
+    from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
     from invariance.studies.support.base import Plan, Results
 
@@ -110,32 +112,35 @@ def _list(path: Path, workers: int | None, as_json: bool) -> None:
     from invariance.core.provenance import cores
     from invariance.studies import STUDIES
     from invariance.studies.support.base import SCALES
+    from invariance.studies.support.results import specs
 
     processes = workers or cores()
     stored = finished(path)
     entries = []
+    every: dict[str, dict[str, Spec]] = {scale: {} for scale in SCALES}
     for study in (cls() for cls in STUDIES.classes.values()):
         plans = {scale: study.plan(scale) for scale in SCALES}
+        needed = {scale: specs(plan, SCALES[scale].seeds) for scale, plan in plans.items()}
+        for scale in SCALES:
+            every[scale] |= {spec.key: spec for spec in needed[scale]}
         entries.append(
             {
                 "name": study.name,
                 "title": study.title,
-                "scales": {scale: _work(plan, stored, processes) for scale, plan in plans.items()},
+                "scales": {scale: _work(needed[scale], stored, processes) for scale in SCALES},
                 "waits": sorted({arm.waits for arm in plans["full"].arms if arm.waits}),
             }
         )
     if as_json:
         print_json(entries)
     else:
-        _print_list(entries, path, processes)
+        together = [_work(specs.values(), stored, processes) for specs in every.values()]
+        _print_list(entries, together, path, processes)
 
 
-def _work(plan: "Plan", stored: set[str], workers: int) -> dict[str, Any]:
+def _work(needed: "Collection[Spec]", stored: set[str], workers: int) -> dict[str, Any]:
     from invariance.experiments.cost import seconds
-    from invariance.studies.support.base import SCALES
-    from invariance.studies.support.results import specs
 
-    needed = specs(plan, SCALES[plan.scale].seeds)
     missing = [spec for spec in needed if spec.key not in stored]
     return {
         "runs": len(needed),
@@ -144,20 +149,24 @@ def _work(plan: "Plan", stored: set[str], workers: int) -> dict[str, Any]:
     }
 
 
-def _print_list(entries: list[dict[str, Any]], path: Path, workers: int) -> None:
+def _print_list(entries: list[dict[str, Any]], together: list[dict[str, Any]], path: Path, workers: int) -> None:
     from invariance.core.artefacts import Column, Line, Table
     from invariance.report.render.terminal import show
     from invariance.studies.support.base import SCALES
 
     titles = tuple(Line(e["name"], (e["title"].partition(": ")[2] or e["title"],)) for e in entries)
-    work = tuple(Line(e["name"], tuple(map(_cell, e["scales"].values()))) for e in entries)
+    work = [Line(e["name"], tuple(map(_cell, e["scales"].values()))) for e in entries]
+    work.append(Line("all", tuple(map(_cell, together))))
     scales = [f"{name}: {scale.about}; {scale.seeds} seed{'s' * (scale.seeds > 1)}" for name, scale in SCALES.items()]
     waits = sorted({name for entry in entries for name in entry["waits"]})
-    caption = f"Runs in {path} of those needed, and the time for the rest with {workers} workers."
+    caption = (
+        f"Runs in {path} of those needed, and the time for the rest with {workers} workers. Studies share runs, and "
+        "'all' counts each once."
+    )
     columns = tuple(map(Column, SCALES))
     console = out()
     console.print(show(Table("studies", "Studies", "", "name", (Column("shows"),), titles)))
-    console.print(show(Table("work", "Runs", caption, "name", columns, work, notes=(*scales, *waits))))
+    console.print(show(Table("work", "Runs", caption, "name", columns, tuple(work), notes=(*scales, *waits))))
 
 
 def _cell(work: dict[str, Any]) -> str:

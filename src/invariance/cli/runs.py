@@ -1,4 +1,4 @@
-"""``invariance runs``: what is in the store."""
+"""``invariance runs``: what is in the store, or in the file of published runs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, span
+from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs, span
 from invariance.cli.options import Json, out, print_json, writable
 from invariance.core.atomic import atomic_write
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from invariance.core.artefacts import Table
     from invariance.experiments.store import Store, Summary
 
-app = typer.Typer(no_args_is_help=True, help="Finished runs: list, show, export, remove.")
+app = typer.Typer(no_args_is_help=True, help="Finished runs: list, show, export, publish, remove.")
 
 Data = Annotated[str | None, typer.Option("--data", help="Only this data set.")]
 Method = Annotated[str | None, typer.Option("--method", help="Only this method.")]
@@ -34,18 +34,19 @@ def list_runs(
     seed: Seed = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Show the newest ones only; 0 shows all.")] = 50,
     store: StorePath = STORE,
+    published: FromPublished = False,
     as_json: Json = False,
 ) -> None:
     """The newest runs, one per line."""
     from invariance.report.render.terminal import show
 
-    with _open(store) as opened:
+    with open_runs(store, published) as opened:
         summaries = opened.summaries(**_filters(data, method, recipe, status, seed))
     if as_json:
         print_json([summary._asdict() for summary in summaries])
         return
     newest = f", the newest {limit} shown (--limit 0 shows all)" if 0 < limit < len(summaries) else ""
-    title = f"{len(summaries)} runs in {store}{newest}"
+    title = f"{len(summaries)} {'published runs' if published else f'runs in {store}'}{newest}"
     out().print(show(_table(title, summaries[-limit:])))
 
 
@@ -53,6 +54,7 @@ def list_runs(
 def show(
     key: Annotated[str, typer.Argument(help="The run's key, or enough of its beginning.")],
     store: StorePath = STORE,
+    published: FromPublished = False,
     as_json: Json = False,
 ) -> None:
     """One run: what decided it, how it went, what it reached."""
@@ -61,7 +63,7 @@ def show(
     from invariance.cli.evaluate import show as show_scores
     from invariance.report.render.terminal import show as shown
 
-    with _open(store) as opened:
+    with open_runs(store, published) as opened:
         key = opened.find(key)
         run = opened.get(key)
         (record,) = opened.records(key=key)
@@ -88,14 +90,42 @@ def export(
     status: Status = None,
     seed: Seed = None,
     store: StorePath = STORE,
+    published: FromPublished = False,
 ) -> None:
     """Write runs to a file, for other programs."""
     writable(file, ".csv", ".parquet", ".jsonl")
     filters = _filters(data, method, recipe, status, seed)
     write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix]
-    with atomic_write(file) as part, _open(store) as opened:
+    with atomic_write(file) as part, open_runs(store, published) as opened:
         many = write(opened, filters, part)
     out().print(f"{many} runs: {file}", highlight=False)
+
+
+@app.command()
+def publish(
+    scale: Annotated[
+        list[str] | None, typer.Option("--scale", help="Only runs of this scale (default: all but smoke); repeat.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to (default: the file that comes with the package).")
+    ] = None,
+    store: StorePath = STORE,
+) -> None:
+    """Add the runs of all studies, however they ended, to the file of published runs. Failed ones are left out."""
+    from invariance.core.errors import UnknownName
+    from invariance.experiments import published
+    from invariance.studies import STUDIES
+    from invariance.studies.support.base import SCALES
+
+    scales = scale or [name for name in SCALES if name != "smoke"]
+    for name in set(scales) - SCALES.keys():
+        raise UnknownName.of("scale", name, SCALES)
+    plans = [cls().plan(name) for name in scales for cls in STUDIES.classes.values()]
+    trials = {arm.spec.trial.key for plan in plans for arm in plan.arms if arm.spec}
+    file = output or published.FILE
+    with open_runs(store, published=False) as opened:
+        many = published.publish(opened, trials, file)
+    out().print(f"{many.given} runs of studies, {many.new} of them new; {many.all} in {file}", highlight=False)
 
 
 @app.command()
@@ -115,18 +145,12 @@ def remove(
     filters = _filters(data, method, recipe, status, seed)
     if bool(keys) == any(value is not None for value in filters.values()):
         raise BadValue("say which runs to remove: by key, or by a filter such as --status failed, not both")
-    with _open(store) as opened:
+    with open_runs(store, published=False) as opened:
         doomed = [opened.find(key) for key in keys] if keys else [s.key for s in opened.summaries(**filters)]
         if doomed and not yes:
             typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
         many = opened.remove(doomed)
     out().print(f"removed {many} run{'' if many == 1 else 's'} from {store}", highlight=False)
-
-
-def _open(store: Path) -> "Store":
-    from invariance.experiments.store import Store
-
-    return Store(store, must_exist=True)
 
 
 def _filters(

@@ -7,8 +7,9 @@ processes may read and write at once.
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,20 +159,32 @@ class Store:
 
     def add(self, run: Run) -> None:
         """Write a run. An existing result stays; a failure is replaced."""
-        key, spec = run.spec.key, run.spec
-        test = run.history[-1].test if run.history else None
-        row: list[Any] = [key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed, spec.hold_out]
-        row += [run.status, run.reason, run.seconds, *((test.mean, test.worst, test.gap) if test else (None,) * 3)]
-        row += [datetime.now(UTC).isoformat(timespec="seconds")]
-        record, made_with = json.dumps(run.to_json()), json.dumps(provenance(), sort_keys=True)
+        spec, test = run.spec, run.history[-1].test if run.history else None
+        scores = (test.mean, test.worst, test.gap) if test else (None,) * 3
+        row: list[Any] = [spec.key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed]
+        row += [
+            spec.hold_out,
+            run.status,
+            run.reason,
+            run.seconds,
+            *scores,
+            datetime.now(UTC).isoformat("T", "seconds"),
+        ]
+        self.restore([Summary(*row)._asdict() | run.to_json() | provenance()])
+
+    def restore(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Write runs as :meth:`records` gives them: under their keys, with their dates and provenances."""
+        sql = f"INSERT OR IGNORE INTO runs VALUES ({','.join('?' * (len(Summary._fields) + 1))})"  # noqa: S608
         with self._transaction():
-            self.connection.execute("DELETE FROM runs WHERE key = ? AND status = 'failed'", (key,))
-            self.connection.execute("INSERT OR IGNORE INTO manifests (content) VALUES (?)", (made_with,))
-            row += self._one("SELECT id FROM manifests WHERE content = ?", made_with)
-            marks = ",".join("?" * len(row))
-            sql = f"INSERT OR IGNORE INTO runs VALUES ({marks})"  # noqa: S608 - question marks alone
-            if self.connection.execute(sql, row).rowcount:
-                self.connection.execute("INSERT INTO records VALUES (?, ?)", (key, record))
+            for given in records:
+                record = json.dumps({field.name: given[field.name] for field in fields(Run)})
+                made_with = json.dumps({name: given[name] for name in provenance()}, sort_keys=True)
+                self.connection.execute("DELETE FROM runs WHERE key = ? AND status = 'failed'", (given["key"],))
+                self.connection.execute("INSERT OR IGNORE INTO manifests (content) VALUES (?)", (made_with,))
+                row = [given[name] for name in Summary._fields]
+                row += self._one("SELECT id FROM manifests WHERE content = ?", made_with)
+                if self.connection.execute(sql, row).rowcount:
+                    self.connection.execute("INSERT INTO records VALUES (?, ?)", (given["key"], record))
 
     def done(self) -> set[str]:
         """Keys of all results, failures left out."""

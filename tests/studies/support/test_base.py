@@ -1,7 +1,9 @@
 import pytest
 
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.studies import STUDIES
 from invariance.studies.support.base import SCALES, Results, arm
+from invariance.studies.support.results import specs
 
 
 def only(study, method, data, setting, scale="full"):
@@ -76,10 +78,19 @@ def test_a_data_set_of_a_later_version_is_listed_with_what_it_waits_for():
 def test_data_that_are_not_here_are_waited_for_beside_the_printed_numbers(tmp_path, monkeypatch):
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
     waiting = arm("full", "ERM", "PACS", "small batch", "small-batch")
-    assert waiting.spec is None
     quantity = Results("full", "last", {}).quantity(waiting, "average", "table-5")
     assert quantity.note.startswith(f"waits for PACS: there is no folder PACS in {tmp_path} or ")
     assert quantity.printed.mean == 69.95
+
+
+def test_runs_that_were_made_elsewhere_are_shown_without_their_data(tmp_path, monkeypatch, run):
+    monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path))
+    plan = STUDIES["table-5"]().plan("full")
+    own = next(a for a in plan.arms if a.data == "PACS")
+    assert not [spec for spec in specs(plan, 1) if spec.data_name == "pacs"]  # and are not made here
+    made = Results(plan, "last", {own.spec.key: SelectedRuns.of([run(own.spec)], "last")})
+    assert made.quantity(own, "average", "table-5").ours == pytest.approx((70,))
+    assert made.note(own) == ""
 
 
 def test_a_scale_waits_for_the_data_that_it_uses(tmp_path, monkeypatch):
@@ -126,4 +137,6 @@ def test_provenance_counts_seeds(seeds, said, results):
         rows |= results(study, "full", n, having=lambda a, own=own: a == own).rows
     provenance = Results(plan, "oracle", rows).provenance
     assert f"· {said}" in provenance
+    assert ("± population standard deviation" in provenance) == (max(seeds, default=0) > 1)
+    assert ("· recipe small-batch ·" in provenance or "· recipe full-batch ·" in provenance) == bool(seeds)
     assert provenance.endswith("checkpoint: oracle (has seen test data)")

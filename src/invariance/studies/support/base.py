@@ -80,9 +80,10 @@ SCALES: dict[str, Scale] = {
 
 @dataclass(frozen=True)
 class Arm:
-    """One place in a table or figure. Without a spec it waits for something this version does not have.
+    """One place in a table or figure. ``waits`` says what is missing to run it: data, or something of a later version.
 
-    ``method``, ``data`` and ``setting`` are called as the paper calls them; ``x`` is where the arm stands on an axis.
+    Only the latter has no spec: runs that were made elsewhere are shown without their data. ``method``, ``data`` and
+    ``setting`` are called as the paper calls them; ``x`` is where the arm stands on an axis.
     """
 
     method: str
@@ -132,7 +133,7 @@ def arm(
     recipe = "+".join(recipes.get(part, part) for part in recipe.split("+"))
     spec = Spec.of(data.lower(), name, recipe, 0, merged)
     if missing := _missing(spec.data, tuple(data_folders())):
-        return Arm(method, data, setting, None, f"waits for {data}: {missing}", x)
+        return Arm(method, data, setting, spec, f"waits for {data}: {missing}", x)
     return Arm(method, data, setting, spec, "", x)
 
 
@@ -183,8 +184,9 @@ class Results:
 
     def note(self, arm: Arm) -> str:
         """Why values of an arm are missing; nothing if none is."""
-        row = self.row(arm)
-        return arm.waits or (NO_RUN if row is None else "" if row.status == "finished" else row.status)
+        if row := self.row(arm):
+            return "" if row.status == "finished" else row.status
+        return arm.waits or NO_RUN
 
     def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
         """What is missing of these arms, for a figure, which has no place for a note at each of them."""
@@ -195,13 +197,18 @@ class Results:
 
     @property
     def provenance(self) -> str:
-        """How the numbers were made."""
+        """How the numbers were made: scale, the recipes that the runs had, seeds, selection rule."""
         seeds = sorted({len(row.runs) for row in self.rows.values()})
         counted = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) if seeds else "no"
-        return (
-            f"scale {self.scale} ({SCALES[self.scale].about}) · {counted} seed{'' if seeds == [1] else 's'} · "
-            f"checkpoint: {label(self.selection)}"
-        )
+        deviation = " (± population standard deviation)" if seeds and seeds[-1] > 1 else ""
+        recipes = sorted({row.spec.recipe_name for row in self.rows.values()})
+        parts = [
+            f"scale {self.scale} ({SCALES[self.scale].about})",
+            *([f"recipe{'s' * (len(recipes) > 1)} {', '.join(recipes)}"] if recipes else []),
+            f"{counted} seed{'' if seeds == [1] else 's'}{deviation}",
+            f"checkpoint: {label(self.selection)}",
+        ]
+        return " · ".join(parts)
 
 
 class Study(ABC):

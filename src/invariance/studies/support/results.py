@@ -20,7 +20,7 @@ def specs(plan: Plan, seeds: int, only: Sequence[str] = (), *, first_seed: int =
     trials = range(first_seed, first_seed + min(seeds, plan.study.most_seeds or seeds))
     asked = {name.lower() for name in only}
     arms = [arm for arm in plan.arms if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
-    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec for seed in trials]
+    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec and not arm.waits for seed in trials]
     return list({spec.key: spec for spec in needed}.values())
 
 
