@@ -125,7 +125,8 @@ def publish(
     file = output or published.FILE
     with open_runs(store, published=False) as opened:
         many = published.publish(opened, trials, file)
-    out().print(f"{many.given} runs of studies, {many.new} of them new; {many.all} in {file}", highlight=False)
+    text = f"{many.given} runs of studies, {many.new} of them new; {many.all} in {file}"
+    out().print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -161,15 +161,9 @@ class Store:
         """Write a run. An existing result stays; a failure is replaced."""
         spec, test = run.spec, run.history[-1].test if run.history else None
         scores = (test.mean, test.worst, test.gap) if test else (None,) * 3
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         row: list[Any] = [spec.key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed]
-        row += [
-            spec.hold_out,
-            run.status,
-            run.reason,
-            run.seconds,
-            *scores,
-            datetime.now(UTC).isoformat("T", "seconds"),
-        ]
+        row += [spec.hold_out, run.status, run.reason, run.seconds, *scores, now]
         self.restore([Summary(*row)._asdict() | run.to_json() | provenance()])
 
     def restore(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -181,9 +175,8 @@ class Store:
                 made_with = json.dumps({name: given[name] for name in provenance()}, sort_keys=True)
                 self.connection.execute("DELETE FROM runs WHERE key = ? AND status = 'failed'", (given["key"],))
                 self.connection.execute("INSERT OR IGNORE INTO manifests (content) VALUES (?)", (made_with,))
-                row = [given[name] for name in Summary._fields]
-                row += self._one("SELECT id FROM manifests WHERE content = ?", made_with)
-                if self.connection.execute(sql, row).rowcount:
+                manifest = self._one("SELECT id FROM manifests WHERE content = ?", made_with)
+                if self.connection.execute(sql, [*(given[n] for n in Summary._fields), *manifest]).rowcount:
                     self.connection.execute("INSERT INTO records VALUES (?, ?)", (given["key"], record))
 
     def done(self) -> set[str]:
