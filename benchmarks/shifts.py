@@ -100,7 +100,7 @@ def single_cue(random: Random, rates: Sequence[float] = (0.1, 0.2), rows: int = 
 
 
 shift("many environments", REVERSED)(partial(single_cue, rates=(0.02, 0.06, 0.1, 0.15, 0.2, 0.3), rows=2000))
-shift("few rows", REVERSED)(partial(single_cue, rates=(0.1, 0.3), rows=400))
+shift("few rows", REVERSED)(partial(single_cue, rates=(0.1, 0.3), rows=1000))
 
 
 @shift("label shift", REVERSED)

@@ -41,7 +41,7 @@ class EnvPoE(Method):
         "In Clark et al. the biased expert models a cue that is known; here an environment classifier finds the cue.",
     )
     preferences: ClassVar[Preferences] = {
-        "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 2},
+        "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 4},
     }
 
     l2: NonNegative = 1.10794568e-3

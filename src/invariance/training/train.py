@@ -17,7 +17,8 @@ from invariance.core.families import Family
 from invariance.methods.base import Method
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
-from invariance.training.debiasing import logit_offset, stage
+from invariance.training.biased_expert import logit_offset
+from invariance.training.debiasing import no_offset, stage
 from invariance.training.loop import StateDict, Training, part
 
 DEBIASING = "debiasing."
