@@ -11,11 +11,14 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from invariance.core.environment import Benchmark, Environment
 from invariance.core.families import Bernoulli, Categorical, Family, Gaussian
@@ -27,6 +30,7 @@ from invariance.training.train import train
 Array = NDArray[np.float64]
 Random = np.random.Generator
 Generate = Callable[[Random], Benchmark]
+G = TypeVar("G", bound=Generate)
 METHODS = ("erm", "irmv1", "rex", "env-poe")
 BATCH, UPDATES = 512, 400
 FLIPPED = 0.9
@@ -68,18 +72,27 @@ def environment(
     return made(name, np.concatenate(columns, 1), y)
 
 
-def made(name: str, x: Array, y: NDArray[np.generic], weight: Array | None = None) -> Environment:
+def made(name: str, x: Array, y: NDArray[Any]) -> Environment:
     """An environment of arrays."""
-    values = [None if v is None else torch.tensor(v, dtype=torch.float32) for v in (x, weight)]
-    target = torch.tensor(y, dtype=torch.float32)
-    assert values[0] is not None
-    return Environment(name, values[0], target, values[1])
+    inputs, targets = torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
+    return Environment(name, inputs, targets)
 
 
-def shift(name: str, case: str = "") -> Callable[[Generate], Generate]:
+def with_column(name: str, plain: Environment, column: Array) -> Environment:
+    """The environment with one more column."""
+    return Environment(name, torch.cat([numbers(plain), torch.tensor(column).float().unsqueeze(1)], 1), plain.y)
+
+
+def numbers(environment: Environment) -> Tensor:
+    """Its inputs, as a tensor."""
+    assert isinstance(environment.x, Tensor)
+    return environment.x
+
+
+def shift(name: str, case: str = "") -> Callable[[G], G]:
     """Add a generator to the bench."""
 
-    def add(generate: Generate) -> Generate:
+    def add(generate: G) -> G:
         SHIFTS[name] = (case, generate)
         return generate
 
@@ -138,7 +151,7 @@ def continuous(random: Random) -> Benchmark:
     def one(name: str, spread: float, sign: int = 1) -> Environment:
         plain = environment(random, name, [])
         cue = sign * (2 * plain.y.numpy() - 1) + spread * random.normal(size=len(plain))
-        return made(name, np.column_stack([plain.x.numpy(), cue]), plain.y.numpy())
+        return with_column(name, plain, cue)
 
     return benchmark([one("a", 0.6), one("b", 1.0)], one("test", 0.8, -1))
 
@@ -150,7 +163,7 @@ def known(random: Random) -> Benchmark:
     def one(name: str, rate: float, mark: float) -> Environment:
         plain = environment(random, name, [rate])
         marks = mark + 0.3 * random.normal(size=len(plain))
-        return made(name, np.column_stack([plain.x.numpy(), marks]), plain.y.numpy())
+        return with_column(name, plain, marks)
 
     return benchmark([one("a", 0.1, -1), one("b", 0.2, 1)], one("test", FLIPPED, 0))
 
@@ -161,9 +174,8 @@ def weights(random: Random) -> Benchmark:
 
     def one(name: str, rate: float) -> Environment:
         plain = environment(random, name, [0.3])
-        wrong = (plain.x[:, 2].numpy() > 0) != (plain.y.numpy() > 0)
-        weight = np.where(wrong, rate / 0.3, (1 - rate) / 0.7)
-        return made(name, plain.x.numpy(), plain.y.numpy(), weight)
+        wrong = (numbers(plain)[:, 2] > 0) != (plain.y > 0)
+        return replace(plain, weight=torch.where(wrong, rate / 0.3, (1 - rate) / 0.7))
 
     return benchmark([one("a", 0.1), one("b", 0.2)], environment(random, "test", [FLIPPED]))
 
@@ -236,8 +248,8 @@ def score(method_name: str, shift_name: str, seed: int) -> tuple[float, str]:
     test = made.test[0]
     f = outputs(last.model, test.x)
     if made.family.labels:
-        return 100 * float(made.family.score(f, test.y).mean()), getattr(last, "note", "")
-    return 100 * made.family.gain(f, test.y), getattr(last, "note", "")
+        return 100 * float(made.family.score(f, test.y).mean()), last.note
+    return 100 * made.family.gain(f, test.y), last.note
 
 
 def main() -> None:

@@ -4,11 +4,11 @@ Write L[y, e](x) = log P(e | x, y) and take out the means over labels and over e
 
     L = common[e](x) + interaction[y, e](x) + terms without e.
 
-By Bayes' rule the interaction is how log P(y | x, e) differs between environments. Inputs that differ for reasons unrelated
-to the label (covariate shift) are in ``common``, and classes that are more frequent in one environment (label shift)
-only add a constant. So the interaction varies with x where a cue's relation to the label differs by environment, and it is a
-function of such cues alone. Its values are clustered into *cue states* s. If cues and the rest are independent given
-the label, the expert to be taken out is
+By Bayes' rule the interaction is how log P(y | x, e) differs between environments. Inputs that differ for reasons
+unrelated to the label (covariate shift) are in ``common``, and classes that are more frequent in one environment (label
+shift) only add a constant. So the interaction varies with x where a cue's relation to the label differs by environment,
+and it is a function of such cues alone. Its values are clustered into *cue states* s. If cues and the rest are
+independent given the label, the expert to be taken out is
 
     o_e(s) = log P(s | y, e) + prior shift β[y, e],
 
@@ -122,7 +122,7 @@ def _fitted(common: Tensor, evidence: Tensor, data: Batch, *, slope: bool = Fals
     def closure() -> float:
         fit.zero_grad()
         value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         return float(value.detach())
 
     with torch.enable_grad():
@@ -132,9 +132,10 @@ def _fitted(common: Tensor, evidence: Tensor, data: Batch, *, slope: bool = Fals
 
 
 def cue_states(interaction: Tensor) -> Tensor:
-    """A cluster of every row by its interaction, [n]: as many as one cue has values, or else two, or more.
+    """The cluster of every row by its interaction, [n].
 
-    That is Kʲ for j cues that each suggest one of K labels, with the first j that keeps ``KEPT`` of the variance.
+    There are Kʲ clusters, as many as j cues that each suggest one of K labels have values, with the least j that keeps
+    ``KEPT`` of the variance.
     """
     points = interaction.flatten(1)
     some = points[torch.linspace(0, len(points) - 1, min(len(points), PROBE_ROWS)).long()]

@@ -31,8 +31,8 @@ from invariance.recipes.schedules import Clock
 from invariance.training.biased_expert import FOLD, log_posterior
 from invariance.training.loop import Training, arranged
 
-DROPOUT = 0.7
-"""The share of the inputs' entries that the classifier does not see in an update, where the recipe has dropout at all."""
+DROPOUT = 0.8
+"""The share of the inputs' entries that an update of the classifier does not see, where the recipe has dropout."""
 NUMBERS = "targets are numbers, and the logit offset is for classes"
 ONE_ENVIRONMENT = "there is one environment alone"
 NO_CUE = "no cue was found whose relation to the label differs between environments"

@@ -176,9 +176,9 @@ class Results:
         return Quantity(ours, printed(study, arm.data, arm.setting, arm.method, metric), self.note(arm))
 
     def note(self, arm: Arm) -> str:
-        """Why values of an arm are missing; nothing if none is."""
+        """Why values of an arm are missing, and which are of runs that debiasing left alone; mostly nothing."""
         row = self.row(arm)
-        return arm.waits or (NO_RUN if row is None else "" if row.status == "finished" else row.status)
+        return arm.waits or (NO_RUN if row is None else row.note if row.status == "finished" else row.status)
 
     def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
         """What is missing of these arms, for a figure, which has no place for a note at each of them."""
