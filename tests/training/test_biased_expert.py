@@ -128,7 +128,7 @@ def test_a_weight_of_two_counts_as_two_rows_in_the_likelihood():
         n = int(copies[:3].sum())
         states, y = cells[rows].T
         data = Batch(torch.zeros(len(rows), 1), y.float(), (n, len(rows) - n), Bernoulli(), weight=weight)
-        return log_likelihood(states, data)
+        return log_likelihood(states, data).exp()
 
     many = torch.full((6,), 10_000)
     weighted = likelihood(many, twice.float().repeat_interleave(10_000))
