@@ -38,6 +38,7 @@ bench: .venv/report
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/shifts.py
 
 # One stamp an extra: `.venv/dev` is the environment with the extra `dev` installed.
 .venv/%: pyproject.toml constraints.txt

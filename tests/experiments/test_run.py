@@ -12,6 +12,7 @@ from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import landscape
 from invariance.evaluation.scores import Scores
 from invariance.experiments.run import SNAPSHOTS, ResumeState, Run, digest, execute, measure, resume_state
+from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.methods import METHODS
 from invariance.recipes.recipe import Recipe
@@ -272,3 +273,15 @@ def test_what_is_measured_on_training_samples_keeps_their_weights():
     _, unweighted = scores_and_diagnostics(last.model, spec.objective, made.train, made.family)
     assert checkpoint.diagnostics == expected != unweighted
     assert checkpoint.train == checkpoint.validation
+
+
+def test_a_run_whose_debiasing_found_nothing_says_so_in_its_record():
+    runs = []
+    for betas in ((0.1, 0.3), (0.2, 0.201)):
+        data = {"betas": betas, "samples": 3000}
+        spec = Spec.of("two-bit", "env-poe", "short", 0, {"data": data, "evaluation": {"checkpoints": 1}})
+        runs.append(Run.from_json(json.loads(json.dumps(execute(spec).run.to_json()))))
+    assert [run.status for run in runs] == ["finished"] * 2
+    assert runs[0].reason == ""
+    assert "without a logit offset" in runs[1].reason
+    assert SelectedRuns.of(runs[1:], "last").note == "no logit offset in 1 of 1"

@@ -1,12 +1,15 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
-from invariance.core.families import Bernoulli, Categorical, Gaussian
+from invariance.core.families import Bernoulli, Gaussian
 from invariance.data.two_bit import TwoBit
 from invariance.evaluation.scores import exact
+from invariance.methods.base import Method
 from invariance.methods.env_poe import EnvPoE
 from invariance.methods.erm import ERM
 from invariance.methods.irmv1 import IRMv1
@@ -14,81 +17,14 @@ from invariance.models.base import Model
 from invariance.models.linear import Linear
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.debiasing import (
-    FOLD,
-    EnvironmentClassification,
-    environment_classifier,
-    expert_logits,
-    log_posterior,
-    logit_offset,
-    spurious_label,
-    stage,
-    training_part,
-)
-from invariance.training.train import train
-
-
-def drawn(rates: list[float], labels: int, n: int = 4000, seed: int = 0) -> tuple[Batch, torch.Tensor]:
-    """Environments whose one input names a label, and is wrong in a share ``rates[e]`` of the samples."""
-    random = torch.Generator().manual_seed(seed)
-    y = torch.randint(labels, (n * len(rates),), generator=random)
-    wrong = torch.cat([torch.rand(n, generator=random) < rate for rate in rates])
-    cue = torch.where(wrong, (y + torch.randint(1, labels, y.shape, generator=random)) % labels, y)
-    family = Bernoulli() if labels == 2 else Categorical(labels)
-    targets = y.float() if labels == 2 else y
-    return Batch(cue.unsqueeze(1).float(), targets, (n,) * len(rates), family), cue
-
-
-class Knowing(nn.Module):
-    """P(e | x, y) as it is: an environment is as likely as its rate of what is seen."""
-
-    def __init__(self, rates: list[float], labels: int) -> None:
-        super().__init__()
-        self.rates, self.labels = torch.tensor(rates), labels
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        same = x.long() == torch.arange(self.labels)  # [n, labels]
-        return torch.where(same.unsqueeze(2), 1 - self.rates, self.rates).log().flatten(1)
-
-
-@pytest.mark.parametrize("labels", [2, 3, 7])
-@pytest.mark.parametrize("rates", [[0.1, 0.2], [0.3, 0.05], [0.1, 0.2, 0.4], [0.6, 0.2]])
-def test_the_spurious_label_is_the_one_that_the_environment_specific_cue_suggests(labels, rates):
-    data, cue = drawn(rates, labels)
-    assert torch.equal(spurious_label(Model(Knowing(rates, labels), nn.Identity()), data), cue)
-
-
-@pytest.mark.parametrize("labels", [2, 3])
-def test_the_offset_is_the_log_odds_of_the_spurious_label_in_each_environment(labels):
-    rates = [0.1, 0.25]
-    data, cue = drawn(rates, labels, n=20_000)
-    found = logit_offset(Model(Knowing(rates, labels), nn.Identity()), data)
-    assert found is not None
-    said = data.family.predict(found)
-    assert torch.equal(said.long(), cue)
-    for e, rate in enumerate(rates):
-        own = data.only(e)
-        right = torch.softmax(found[data.rows(e)], 1) if labels > 2 else torch.sigmoid(found[data.rows(e)].abs())
-        assert right.max(1).values.mean() == pytest.approx(1 - rate, abs=0.01)
-        assert float(own.family.score(found[data.rows(e)], own.y).mean()) == pytest.approx(1 - rate, abs=0.01)
-
-
-def test_a_spurious_label_of_equal_accuracy_everywhere_gives_no_offset():
-    data, _ = drawn([0.2, 0.2], 2)
-    assert logit_offset(Model(Knowing([0.1, 0.3], 2), nn.Identity()), data) is None
-
-
-def test_the_biased_expert_knows_the_spurious_label_and_its_accuracy_alone():
-    right = torch.tensor([0.9, 0.6])
-    two = expert_logits(torch.tensor([1.0, 0.0]), right, Bernoulli())
-    assert torch.allclose(torch.sigmoid(two).squeeze(1), torch.tensor([0.9, 0.4]))
-    many = expert_logits(torch.tensor([2, 0]), right, Categorical(4)).softmax(1)
-    assert torch.allclose(many[0], torch.tensor([0.1 / 3, 0.1 / 3, 0.9, 0.1 / 3]))
-    assert torch.allclose(many[1], torch.tensor([0.6, 0.4 / 3, 0.4 / 3, 0.4 / 3]))
+from invariance.training.biased_expert import FOLD, log_posterior
+from invariance.training.debiasing import EnvironmentClassification, environment_classifier, stage, training_part
+from invariance.training.train import Snapshot, train
 
 
 def test_the_environment_classifier_minimises_cross_entropy_given_input_and_label():
-    data, _ = drawn([0.1, 0.3], 2, n=50)
+    x = torch.randn(100, 1, generator=torch.Generator().manual_seed(0))
+    data = Batch(x, (x.squeeze(1) > 0).float(), (50, 50), Bernoulli())
     model = Model(nn.Linear(1, 3), nn.Linear(3, 4))
     (move,) = EnvironmentClassification().moves(model, data, Clock(0, 1, 0), torch.Generator())
     table = log_posterior(model(data.x), 2)
@@ -202,3 +138,46 @@ def test_one_environment_and_regression_have_no_such_stage(environments):
     assert stage(model, pair, recipe(2), Gaussian(), 0) is None
     assert stage(model, environments(40, 30), recipe(0), Bernoulli(), 0) is None
     assert stage(model, environments(40, 30), recipe(2), Bernoulli(), 0).steps == 2
+
+
+def unrelated(seed: int = 0) -> list[Environment]:
+    """Two environments of one distribution: there is no cue."""
+    made = []
+    for name in "ab":
+        x = torch.randn(2000, 2, generator=torch.Generator().manual_seed(seed + ord(name)))
+        made.append(Environment(name, x, (x[:, 0] > 0).float()))
+    return made
+
+
+def debiased(method: Method, made: list[Environment], **options) -> list[Snapshot]:
+    return list(train(fresh(), method, made, recipe(2), family=Bernoulli(), snapshots=1000, **options))
+
+
+def test_a_run_says_that_there_is_no_offset_and_only_then():
+    assert [snapshot.note for snapshot in debiased(EnvPoE(), TwoBit(samples=5000).load(0).train)][-1] == ""
+    assert "no cue was found" in debiased(EnvPoE(), unrelated())[-1].note
+    assert debiased(ERM(), unrelated())[-1].note == ""
+    x = torch.randn(40, 2)
+    pair = [Environment(name, x, x[:, 0]) for name in "ab"]
+    *_, last = train(fresh(), EnvPoE(), pair, recipe(2), family=Gaussian())
+    assert "targets are numbers" in last.note
+
+
+def test_without_an_offset_a_penalty_has_the_weight_that_it_has_alone():
+    light, heavy = IRMv1(gamma=1.0, gamma_alone=1e4), IRMv1(gamma=1e4)
+    assert light.alone().gamma == 1e4
+    warm = replace(recipe(2), warmup=0.34)
+    *_, alone = train(fresh(), heavy, unrelated(), warm, family=Bernoulli())
+    last = debiased(light, unrelated())[-1]
+    assert last.note
+    assert all(torch.equal(v, alone.model.state_dict()[k]) for k, v in last.model.state_dict().items())
+
+
+@pytest.mark.parametrize("stop", [1, 14, 15, 30])
+def test_a_run_without_an_offset_resumes_bit_for_bit(stop):
+    method = IRMv1(gamma=1.0, gamma_alone=1e4)
+    snapshots = train(fresh(), method, unrelated(), recipe(2), family=Bernoulli(), snapshots=1000)
+    state = next(snapshot.state() for snapshot in snapshots if snapshot.step == stop)
+    one, two = debiased(method, unrelated())[-1], debiased(method, unrelated(), state=state)[-1]
+    assert one.note == two.note != ""
+    assert all(torch.equal(v, two.state()[k]) for k, v in one.state().items())

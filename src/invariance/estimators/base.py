@@ -62,7 +62,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     invariance is estimated by comparing all environments at once.
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
-    ``history_``, its checkpoints; ``scores_`` by environment (on validation rows, else on training rows);
+    ``history_``, its checkpoints, and ``note_``, which says so where debiasing found nothing to remove; ``scores_`` by
+    environment (on validation rows, else on training rows);
     ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the
     data.
     """
@@ -136,7 +137,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             splits = folds(environments, learner.seed)
             held_out = [learner.fit(self.objective_, rest, out).history for rest, out in splits]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
-        self.history_ = trained.history
+        self.history_, self.note_ = trained.history, trained.note
         self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
         scored = validation or train
         batch = Batch.of(scored, family)

@@ -24,6 +24,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
         "licence": licence,
         "method": METHODS.name(estimator.objective_),
         "chosen": choice.reason if choice else "by the user",
+        "note": estimator.note_,
         "selection": estimator.selection,
         "features": type(estimator.features).__name__ if own else None,
         "data": _data(estimator),
@@ -63,6 +64,8 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"# {card['title']}", "")
     yield f"- Licence: {card['licence']}"
     yield f"- Method: {card['method']} (chosen: {card['chosen']})"
+    if card.get("note"):
+        yield f"- Note: {card['note']}"
     yield f"- Checkpoint selection: {card['selection']}"
     size = " × ".join(map(str, data["input"][1:]))
     rows = f"{data['rows']} images of {size} pixels" if size else f"{data['rows']} rows, {data['columns']} columns"

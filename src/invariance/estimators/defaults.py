@@ -16,7 +16,7 @@ from invariance.recipes.recipe import Recipe
 
 FIELDS: dict[str, Any] = {"gamma": 100.0, "divide_by": "nothing", "l2": 1e-3}
 """Fields of a method that is given by name, if it has them; the papers' values are for images."""
-DEBIASED_FIELDS: dict[str, Any] = {"gamma": 1.0}
+DEBIASED_FIELDS: dict[str, Any] = {"gamma": 1.0, "gamma_alone": FIELDS["gamma"]}
 """Changes to these fields where the recipe debiases first: little is left to penalise."""
 MAX_ENVIRONMENTS = 50
 """With more environments, Env-PoE is not tried: the cost of an environment classifier grows with their number."""
@@ -42,10 +42,10 @@ def candidates(environments: Sequence[Environment], family: Family) -> dict[str,
 
 
 def debiasable(environments: Sequence[Environment], family: Family) -> bool:
-    """Whether Env-PoE is tried: on tables with classes, without sample weights, of not too many environments."""
-    x, unweighted = environments[0].x, all(e.weight is None for e in environments)
+    """Whether Env-PoE is tried: on tables with classes, of not too many environments."""
+    x = environments[0].x
     table = isinstance(x, Tensor) and x.ndim == 2 and x.device.type == "cpu"
-    return family.labels > 0 and 1 < len(environments) <= MAX_ENVIRONMENTS and unweighted and table
+    return family.labels > 0 and 1 < len(environments) <= MAX_ENVIRONMENTS and table
 
 
 def recipe_for(given: str | Recipe, method: Method, environments: Sequence[Environment]) -> Recipe:

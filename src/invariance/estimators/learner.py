@@ -27,11 +27,15 @@ Watch = Callable[[Checkpoint], None]
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model and its checkpoints; ``states`` are the weights at each checkpoint, if they were on_validation."""
+    """A model and its checkpoints; ``states`` are the weights at each checkpoint, if they were on_validation.
+
+    ``note`` says so where debiasing found nothing to remove.
+    """
 
     model: Model
     history: tuple[Checkpoint, ...]
     states: tuple[dict[str, Tensor], ...]
+    note: str = ""
 
     def at(self, step: int) -> Model:
         """The model as it was after ``step`` updates."""
@@ -68,14 +72,14 @@ class Learner:
         samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
-        recipe = self.recipe(method, environments)
+        recipe, note = self.recipe(method, environments), ""
         for snapshot in train(model, method, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
-            model = snapshot.model
+            model, note = snapshot.model, snapshot.note
             history.append(_measure(snapshot, *samples, family))
             if keep:
                 states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
             watch(history[-1])
-        return Trained(model.eval(), tuple(history), tuple(states))
+        return Trained(model.eval(), tuple(history), tuple(states), note)
 
 
 def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:

@@ -101,6 +101,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
         "objective": METHODS.dump(estimator.objective_),
         "choice": choice and choice.to_json(),
         "history": dump_history(estimator.history_),
+        "note": estimator.note_,
         "scores": estimator.scores_.by_environment,
         "fingerprint": estimator.fingerprint_,
         "network": {
@@ -127,6 +128,7 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     estimator.objective_ = METHODS.load(content["objective"])
     estimator.choice_ = content["choice"] and Choice.from_json(content["choice"])
     estimator.history_ = load_history(content["history"])
+    estimator.note_ = content.get("note", "")
     estimator.scores_ = Scores(content["scores"])
     estimator.fingerprint_ = content["fingerprint"]
 

@@ -25,7 +25,10 @@ SNAPSHOTS = 100
 
 @dataclass(frozen=True)
 class Run:
-    """A spec and what came of it. ``weights`` is a digest of the final ones; a failed run may be tried again."""
+    """A spec and what came of it. ``weights`` is a digest of the final ones; a failed run may be tried again.
+
+    ``reason`` says why a run did not finish well, or, of one that did, that debiasing found nothing to remove.
+    """
 
     spec: Spec
     status: Status
@@ -108,7 +111,7 @@ def execute(
     )
     try:
         for snapshot in snapshots:
-            model = snapshot.model
+            model, reason = snapshot.model, snapshot.note
             if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
             watch(snapshot, history, time.perf_counter() - start)

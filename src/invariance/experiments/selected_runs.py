@@ -58,6 +58,12 @@ class SelectedRuns:
         counts = {status: self.failures.count(status) for status in sorted(set(self.failures))}
         return ", ".join(f"{status} {n} of {len(self.runs)}" for status, n in counts.items()) or "finished"
 
+    @property
+    def note(self) -> str:
+        """How many seeds were to be debiased and were trained without a logit offset; nothing if none was."""
+        without = sum(run.status == "finished" and bool(run.reason) for run in self.runs)
+        return f"no logit offset in {without} of {len(self.runs)}" if without else ""
+
     def values(self, metric: str) -> list[float]:
         """``mean``, ``worst`` or ``gap`` of every finished seed, in percent."""
         return [100 * getattr(checkpoint.test, metric) for checkpoint in self.chosen]

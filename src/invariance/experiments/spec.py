@@ -25,8 +25,11 @@ from invariance.recipes.presets import EARLIER_FIELDS, recipe
 from invariance.recipes.recipe import Recipe
 
 SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
-REVISION = 1
-"""Raised whenever the same spec would give other numbers than before, so that old runs are not taken for new ones."""
+REVISION, DEBIASING_REVISION = 1, 2
+"""Raised whenever the same spec would give other numbers than before, so that old runs are not taken for new ones.
+
+The second is that of runs with debiasing; all others stay as they are where debiasing alone has changed.
+"""
 
 
 @final
@@ -103,7 +106,11 @@ class Spec:
         """A name for the run: a hash of everything that decides it, the fingerprint of its data included."""
         plain = self.to_json()
         del plain["recipe"]["name"]
-        decided = {"spec": plain, "data": self.data.fingerprint(), "revision": REVISION}
+        decided = {
+            "spec": plain,
+            "data": self.data.fingerprint(),
+            "revision": DEBIASING_REVISION if self.recipe.debias else REVISION,
+        }
         return hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=12).hexdigest()
 
     def with_seed(self, seed: int) -> "Spec":

@@ -7,7 +7,8 @@ only moves, whose loss they may evaluate as often as they like, so every recipe 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass as record
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import ClassVar, Literal, Self
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -69,6 +70,10 @@ class Method(ABC):
         """The recipe as the method can use it, whatever that recipe is called."""
         return recipe
 
+    def alone(self) -> Self:
+        """The method as it is where debiasing finds nothing to remove."""
+        return self
+
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         """Give the model what the method needs: masks, heads, memory."""
         return model
@@ -96,7 +101,8 @@ class AnnealedMethod(Method):
 
     ``gamma`` is the penalty's weight γ after the switch, ``gamma_before`` its weight before. ``divide_by`` says
     what the whole sum is divided by, so that its gradients keep one size. ``reduction`` says whether
-    environments are averaged or added.
+    environments are averaged or added. ``gamma_alone`` is γ in a run that was to be debiased and has no logit offset;
+    None is ``gamma``.
     """
 
     search: ClassVar[SearchSpace] = {
@@ -104,13 +110,22 @@ class AnnealedMethod(Method):
         **Method.search,
         "recipe.warmup": Range(0.1, 0.8),
     }
-    profiles: ClassVar[Preferences] = {"debiased": {"gamma": 1.0}, "two-phase": {"gamma": 3e3, "gamma_before": 0.0}}
+    profiles: ClassVar[Preferences] = {
+        "debiased": {"gamma": 1.0, "gamma_alone": 1e6},
+        "two-phase": {"gamma": 3e3, "gamma_before": 0.0},
+    }
+    later_fields: ClassVar[tuple[str, ...]] = ("gamma_alone",)
 
     gamma: NonNegative = 1e6
     gamma_before: NonNegative = 1.0
     divide_by: Divisor = "gamma"
     l2: NonNegative = 1.10794568e-3
     reduction: Literal["mean", "sum"] = "mean"
+    gamma_alone: NonNegative | None = None
+
+    def alone(self) -> Self:
+        """With ``gamma_alone``, if there is one."""
+        return self if self.gamma_alone is None else replace(self, gamma=self.gamma_alone)
 
     def gamma_at(self, clock: Clock) -> float:
         """γ_t."""

@@ -83,7 +83,7 @@ class BLOCIRM(AnnealedMethod):
         "two-phase": {"gamma": 3e3, "gamma_before": 0.0, "centred": True, "inner_lr": 0.1},
     }
 
-    later_fields: ClassVar[tuple[str, ...]] = ("centred",)
+    later_fields: ClassVar[tuple[str, ...]] = ("centred", *AnnealedMethod.later_fields)
 
     penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"
     centred: bool = False

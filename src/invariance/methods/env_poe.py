@@ -22,17 +22,18 @@ from invariance.recipes.search import IntRange, LogRange, Range, SearchSpace
 @final
 @dataclass(frozen=True, config=STRICT)
 class EnvPoE(Method):
-    r"""min  mean_e E_e[ loss(f + o_e(s), y) ],   o_e(s) = logits of P_e(y | s),   s from a classifier P(e | x, y)
+    r"""min  mean_e E_e[ loss(f + o_e(s), y) ],   o_e(s) = log P(s | y, e) + β[y, e],   s from a classifier P(e | x, y)
 
-    First an environment classifier is trained. Its posterior gives a spurious label s for every input, the label that
-    environment-specific cues suggest. The logits of a biased expert that knows s alone are added to those of the model
-    while it is trained (a product of experts), so the model learns the rest. Predictions use f alone. There is no
-    penalty; where the spurious label is wrong equally often in all environments, there is no offset, and this is ERM.
+    First an environment classifier is trained. How its posterior depends on label and environment together gives a cue
+    state s for every input. The logits of a biased expert that knows s alone are added to those of the model while it
+    is trained (a product of experts), so the model learns the rest. Predictions use f alone. There is no penalty. Where
+    the label adds nothing about the environment of held-out samples, there is no offset, the run says so, and this is
+    ERM. So it is for regression, which has no such offset here (`training/biased_expert.py`).
     """
 
     title: ClassVar[str] = "Env-PoE"
     formula: ClassVar[str] = (
-        "min_{w,θ} mean_e E_e[loss(w∘θ + o_e, y)],  o_e = logits of P_e(y | s),  s from P(e | x, y)"
+        "min_{w,θ} mean_e E_e[loss(w∘θ + o_e, y)],  o_e = log P(s | y, e) + β[y, e],  s from P(e | x, y)"
     )
     citation: ClassVar[str] = (
         "this package; product of experts: Hinton, Training products of experts by minimizing contrastive divergence, "
@@ -42,7 +43,7 @@ class EnvPoE(Method):
         "In Clark et al. the biased expert models a cue that is known; here an environment classifier finds the cue.",
     )
     preferences: ClassVar[Preferences] = {
-        "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 2},
+        "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 4},
     }
     search: ClassVar[SearchSpace] = {
         **Method.search,

@@ -36,7 +36,7 @@ class IRMv0(PenalisedMethod):
         **PenalisedMethod.profiles,
         "two-phase": {"gamma": 1e4, "gamma_before": 0.0, "estimator": "split"},
     }
-    later_fields: ClassVar[tuple[str, ...]] = ("centred",)
+    later_fields: ClassVar[tuple[str, ...]] = ("centred", *PenalisedMethod.later_fields)
 
     estimator: Estimator = "squared"
     centred: bool = False

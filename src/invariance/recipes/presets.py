@@ -26,7 +26,7 @@ class Preset(NamedTuple):
     protocol: Protocol | None = None
 
 
-SHORT = {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"}
+SHORT: dict[str, Any] = {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"}
 
 PRESETS: dict[str, Preset] = {
     "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}, "full-batch"),

@@ -43,10 +43,12 @@ def trials(groups: Sequence[Group]) -> Chapter:
 
 def failures(runs: Iterable[Summary]) -> Chapter:
     """The runs that did not finish well, the worst first."""
-    title = "Collapsed and failed runs"
+    title, runs = "Collapsed and failed runs", tuple(runs)
+    alone = sum(run.status == "finished" and bool(run.reason) for run in runs)
+    text = (f"{alone} finished without a logit offset: debiasing found nothing to remove.",) if alone else ()
     failed = sorted((r for r in runs if r.status != "finished"), key=lambda r: WORST_FIRST.index(r.status))
     if not failed:
-        return Chapter("failures", title, ("None: every run finished.",))
+        return Chapter("failures", title, ("None: every run finished.", *text))
     lines = []
     for run in failed[:MAX_FAILURES]:
         without = f", without {run.hold_out}" if run.hold_out is not None else ""
@@ -59,7 +61,7 @@ def failures(runs: Iterable[Summary]) -> Chapter:
     names = ("data", "recipe", "seed", "status", "reason", "key")
     table = Table("failed-runs", title, caption, "method", tuple(map(Column, names)), tuple(lines))
     left_out = _rest(len(failed), MAX_FAILURES, "runs", "invariance runs list --status collapsed")
-    return Chapter("failures", title, artefacts=(table,), left_out=left_out)
+    return Chapter("failures", title, text, artefacts=(table,), left_out=left_out)
 
 
 def methods(classes: Iterable[type[Method]], *, differences: bool = True) -> Chapter:

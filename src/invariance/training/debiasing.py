@@ -2,13 +2,11 @@ r"""Debiasing: environment-specific cues are removed by a logit offset (a produc
 
 A representation is invariant where the environment adds nothing about the label: e ⊥ y | φ(x). So an *environment
 classifier* P(e | x, y), asked which environment a sample comes from given its input and its label, learns what is not
-invariant and nothing else: the colour of a digit, never its shape, though shape predicts the label too. For every input
-it gives a *spurious label* s(x), the label that the environment-specific cue suggests, and with it a biased expert
-
-    P_e(y | s),   o = its logits in environment e.
+invariant: the colour of a digit, never its shape, though shape predicts the label too. Its posterior gives a biased
+expert, with logits o in environment e, that knows environment-specific cues alone (`training/biased_expert.py`).
 
 The model is trained on loss(f + o, y), the log-likelihood of the product of both experts, so f learns what the biased
-expert does not know (Hinton 2002; Clark et al. 2019). If cue and rest are independent given the label, their log-odds
+expert does not know (Hinton 2002; Clark et al. 2019). If cues and rest are independent given the label, their log-odds
 add, and the best f is that of the rest alone, the same in every environment. At test time f is used without o.
 """
 
@@ -20,29 +18,24 @@ from typing import ClassVar, final
 import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.families import Family
 from invariance.core.fields import STRICT, NonNegative
 from invariance.core.seeding import generator
-from invariance.evaluation.homogeneity import homogeneity_p_value
-from invariance.evaluation.scores import outputs
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model, linear
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.training.biased_expert import FOLD, log_posterior
 from invariance.training.loop import Training, arranged
 
-LEVEL = 0.01
-"""How improbable equal error rates must be, on samples not trained on, before an offset is used."""
-FOLD = 5
-"""One row in so many is not trained on."""
-PROBE_ROWS = 4096
-"""How many rows go through the classifier together."""
-PRIOR = 10.0
-"""How many rows of all environments an environment's own error rate is mixed with."""
+DROPOUT = 0.8
+"""The share of the inputs' entries that an update of the classifier does not see, where the recipe has dropout."""
+NUMBERS = "targets are numbers, and the logit offset is for classes"
+ONE_ENVIRONMENT = "there is one environment alone"
+NO_CUE = "no cue was found whose relation to the label differs between environments"
 
 
 @final
@@ -54,7 +47,7 @@ class EnvironmentClassification(Method):
     formula: ClassVar[str] = "min −mean log P(e | x, y)"
     citation: ClassVar[str] = ""
 
-    l2: NonNegative = 5e-4
+    l2: NonNegative = 1e-3
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """One move."""
@@ -70,11 +63,6 @@ class EnvironmentClassification(Method):
         yield Move(loss, self.l2)
 
 
-def log_posterior(f: Tensor, environments: int) -> Tensor:
-    """log P(e | x, y), [n, labels, E]."""
-    return f.unflatten(1, (-1, environments)).log_softmax(-1)
-
-
 def stage(
     model: Model, environments: Sequence[Environment], recipe: Recipe, family: Family, seed: int
 ) -> Training | None:
@@ -86,7 +74,17 @@ def stage(
         return None
     environments = arranged(environments, recipe, seed)
     classifier = environment_classifier(model, environments, family, seed)
-    how = replace(recipe, epochs=recipe.debias, debias=0, warmup=0.0, average=0.0)
+    dropout = max(DROPOUT, recipe.dropout) if recipe.dropout else 0.0
+    how = replace(
+        recipe,
+        epochs=recipe.debias,
+        debias=0,
+        warmup=0.0,
+        average=0.0,
+        l2_scale=1.0,
+        dropout=dropout,
+        penalty_batch_size=None,
+    )
     parts = [training_part(e) for e in environments]
     return Training(classifier, EnvironmentClassification(), parts, how, family, seed)
 
@@ -106,40 +104,8 @@ def training_part(environment: Environment) -> Environment:
     return environment.take(rows)
 
 
-def logit_offset(classifier: Model, data: Batch) -> Tensor | None:
-    """o of every row, [n, K]; None where the spurious label is as often wrong in every environment."""
-    spurious = spurious_label(classifier, data)
-    wrong = (spurious != data.y).double()
-    if homogeneity_p_value(*_not_trained_on(wrong, data)) >= LEVEL:
-        return None
-    counts = torch.tensor(data.counts, dtype=wrong.dtype)
-    rates = (data.mean(wrong) * counts + wrong.mean() * PRIOR) / (counts + PRIOR)
-    return expert_logits(spurious, 1 - rates[data.environment], data.family).to(torch.get_default_dtype())
-
-
-def spurious_label(classifier: Model, data: Batch) -> Tensor:
-    """The label that the environment-specific cue of each input suggests, [n].
-
-    Of all labels it alone makes the environments as likely as it does, so it has the highest or the lowest score on
-    the contrast between environments that varies most; which of the two, the targets say.
-    """
-    some = torch.linspace(0, len(data.y) - 1, min(len(data.y), PROBE_ROWS)).long()
-    posterior = log_posterior(outputs(classifier, data.x[some]), data.environments)
-    contrast = torch.linalg.eigh(posterior.flatten(0, 1).T.cov()).eigenvectors[:, -1]
-    ends = []
-    for x in data.x.split(PROBE_ROWS):
-        score = log_posterior(outputs(classifier, x), data.environments) @ contrast  # [rows, labels]
-        ends.append(torch.stack([score.argmax(1), score.argmin(1)]))
-    return max(torch.cat(ends, dim=1), key=lambda spurious: int((spurious == data.y).sum()))
-
-
-def expert_logits(spurious: Tensor, accuracy: Tensor, family: Family) -> Tensor:
-    """Logits of an expert that knows the spurious label [n] and its accuracy [n] alone, [n, K]."""
-    odds = (accuracy * (family.labels - 1) / (1 - accuracy)).log().unsqueeze(1)
-    return (2 * spurious.unsqueeze(1) - 1) * odds if family.outputs == 1 else one_hot(spurious, family.labels) * odds
-
-
-def _not_trained_on(values: Tensor, data: Batch) -> tuple[Tensor, Batch]:
-    fresh = torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts])
-    held = Batch(values[fresh], data.y[fresh], tuple(-(-n // FOLD) for n in data.counts), data.family)
-    return values[fresh].unsqueeze(1), held
+def no_offset(environments: int, family: Family) -> str:
+    """Why a run that was to be debiased has no logit offset."""
+    if not family.labels:
+        return f"trained without a logit offset: {NUMBERS}"
+    return f"trained without a logit offset: {ONE_ENVIRONMENT if environments < 2 else NO_CUE}"

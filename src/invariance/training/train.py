@@ -16,8 +16,10 @@ from invariance.core.errors import BadValue
 from invariance.core.families import Family
 from invariance.methods.base import Method
 from invariance.models.base import Model
+from invariance.recipes.presets import SHORT
 from invariance.recipes.recipe import Recipe
-from invariance.training.debiasing import logit_offset, stage
+from invariance.training.biased_expert import logit_offset
+from invariance.training.debiasing import no_offset, stage
 from invariance.training.loop import StateDict, Training, part
 
 DEBIASING = "debiasing."
@@ -26,7 +28,10 @@ DEBIASING = "debiasing."
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A run after ``step`` of ``steps`` updates: ``model`` is what would be used now, ``state()`` resumes from here."""
+    """A run after ``step`` of ``steps`` updates: ``model`` is what would be used now, ``state()`` resumes from here.
+
+    ``note`` says so where the run was to be debiased and has no logit offset.
+    """
 
     step: int
     steps: int
@@ -34,6 +39,7 @@ class Snapshot:
     model: Model
     finished: bool
     state: Callable[[], StateDict] = field(repr=False)
+    note: str = ""
 
 
 def train(
@@ -61,6 +67,8 @@ def train(
         training.load(state)
     if classifier:
         yield from _debias(classifier, training, every, state)
+    if recipe.debias and training.data.offset is None:
+        _leave_alone(training)
     if training.finished:
         yield _snapshot(training)
     while not training.finished:
@@ -96,6 +104,14 @@ def _debias(
     training.offset_by(logit_offset(classifier.model, training.data))
 
 
+def _leave_alone(training: Training) -> None:
+    """Without an offset, the penalty gets the weight and the warm-up that it has without debiasing."""
+    method = training.method.alone()
+    if method != training.method:
+        training.method = method
+        training.switch = training.first + round(SHORT["warmup"] * (training.steps - training.first))
+
+
 def _first(classifier: Training, training: Training) -> Snapshot:
     """While the environment classifier learns, the model is as it was."""
     return Snapshot(
@@ -109,5 +125,7 @@ def _first(classifier: Training, training: Training) -> Snapshot:
 
 
 def _snapshot(training: Training) -> Snapshot:
-    model = training.current()
-    return Snapshot(training.step, training.steps, training.loss, model, training.finished, training.state)
+    model, data = training.current(), training.data
+    missing = training.recipe.debias and data.offset is None
+    note = no_offset(data.environments, data.family) if missing else ""
+    return Snapshot(training.step, training.steps, training.loss, model, training.finished, training.state, note)

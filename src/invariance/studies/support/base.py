@@ -183,9 +183,9 @@ class Results:
         return Quantity(ours, printed(study, arm.data, arm.setting, arm.method, metric), self.note(arm))
 
     def note(self, arm: Arm) -> str:
-        """Why values of an arm are missing; nothing if none is."""
+        """Why values of an arm are missing, or which are of runs that debiasing left as they were; mostly nothing."""
         if row := self.row(arm):
-            return "" if row.status == "finished" else row.status
+            return row.note if row.status == "finished" else row.status
         return arm.waits or NO_RUN
 
     def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
