@@ -1,7 +1,7 @@
 """``invariance runs``: what is in the store, or in the file of published runs."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ import typer
 from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs, span
 from invariance.cli.options import Json, out, print_json, writable
 from invariance.core.atomic import atomic_write
+from invariance.core.fields import flattened
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Table
@@ -76,7 +77,7 @@ def show(
         show_scores(run, run.history[-1].test)
         console.print(shown(_history(run.history)))
     console.print(Text(f"{run.status}{f': {run.reason}' if run.reason else ''}, {span(run.seconds)}"))
-    facts = dict(_flat(record["spec"])) | dict(_flat({"versions": record["versions"], "machine": record["machine"]}))
+    facts = _columns(record["spec"]) | _columns({"versions": record["versions"], "machine": record["machine"]})
     for name, value in (facts | {"weights": run.weights, "key": key}).items():
         console.print(Text(f"  {name} = {value}", "dim"))
 
@@ -190,15 +191,6 @@ def _history(history: Iterable[Any]) -> "Table":
     return Table("history", "History", caption, "step", tuple(map(Column, names)), tuple(lines))
 
 
-def _flat(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested fields under dotted names; lists as JSON."""
-    for name, value in plain.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", json.dumps(value) if isinstance(value, list) else value
-
-
 def _jsonl(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
     many = 0
     with path.open("w", encoding="utf-8") as file:
@@ -210,8 +202,13 @@ def _jsonl(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
 
 def _rows(store: "Store", filters: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """One row per run, and the names of all columns."""
-    rows = [summary._asdict() | dict(_flat(spec)) for summary, spec in store.specs(**filters)]
+    rows = [summary._asdict() | _columns(spec) for summary, spec in store.specs(**filters)]
     return rows, list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _columns(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested fields under dotted names; lists as JSON."""
+    return {k: json.dumps(v) if isinstance(v, list) else v for k, v in flattened(plain)}
 
 
 def _csv(store: "Store", filters: Mapping[str, Any], path: Path) -> int:

@@ -1,5 +1,6 @@
 """Kinds of values that fields take, checked when one is made."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,15 @@ def dumped(value: Any) -> dict[str, Any]:
         for field in fields(value)
         if field.name not in later or getattr(value, field.name) != field.default
     }
+
+
+def flattened(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of nested plain data under its dotted name, such as ``recipe.schedule.kind``."""
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 def expanded(path: str) -> Path:

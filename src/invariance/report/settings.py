@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from invariance.core.errors import InvarianceError
+from invariance.core.fields import flattened
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.store import Group, Store
 from invariance.studies.support.base import Results
@@ -77,7 +77,7 @@ def _readable(store: Store, keys: Iterable[str], selection: str) -> Iterator[Sel
 
 def _names(rows: Sequence[SelectedRuns]) -> list[str]:
     """The method of each row, with the fields in which rows of one method differ."""
-    plain = [dict(_flat(row.spec.trial.to_json())) for row in rows]
+    plain = [dict(flattened(row.spec.trial.to_json())) for row in rows]
     titles = [row.spec.objective.title for row in rows]
     names: list[str] = []
     for fields, title in zip(plain, titles, strict=True):
@@ -86,11 +86,3 @@ def _names(rows: Sequence[SelectedRuns]) -> list[str]:
         name = ", ".join([title, *(f"{k.rpartition('.')[2]} = {fields[k]}" for k in differing[:3])])
         names.append(name if name not in names else f"{name} ({len(names)})")
     return names
-
-
-def _flat(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in plain.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from invariance.core.errors import BadValue
+from invariance.core.fields import flattened
 from invariance.experiments.spec import Spec, parse_changes
 from invariance.methods import METHODS
 from invariance.recipes.search import SearchSpace, written
@@ -55,12 +56,12 @@ class Search:
     def space(self) -> SearchSpace:
         """The ranges of all fields that are not fixed."""
         both = {**METHODS[self.method].search, **{_field(name): each for name, each in self.ranges.items()}}
-        return {name: each for name, each in both.items() if name not in dict(_flat(self.changes))}
+        return {name: each for name, each in both.items() if name not in dict(flattened(self.changes))}
 
     @property
     def fixed(self) -> tuple[str, ...]:
         """The fixed fields as ``--set`` takes them."""
-        return tuple(assigned(dict(_flat(self.changes))))
+        return tuple(assigned(dict(flattened(self.changes))))
 
     def spec(self, settings: Settings) -> Spec:
         """The trial with these settings, its first seed."""
@@ -126,12 +127,4 @@ def assigned(settings: Settings) -> list[str]:
 def _field(name: str) -> str:
     """``method.gamma`` is ``objective.gamma``."""
     ((section, fields),) = parse_changes([f"{name}=0"]).items()
-    return next(field for field, _ in _flat({section: fields}))
-
-
-def _flat(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in plain.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
+    return next(field for field, _ in flattened({section: fields}))
