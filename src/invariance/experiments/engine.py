@@ -21,6 +21,7 @@ from queue import Empty, Queue
 from typing import Any, Literal, NamedTuple
 
 from invariance.core.errors import BadValue, InvarianceError, StoreError
+from invariance.experiments.resume import SAVE_SECONDS
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
@@ -43,11 +44,13 @@ class Event(NamedTuple):
     reason: str = ""
 
 
-def run_all(specs: Sequence[Spec], store: Path, workers: int, *, save_every: float = 5.0) -> Iterator[Event]:
+def run_all(
+    specs: Sequence[Spec], store: Path, workers: int, *, save_every: float = SAVE_SECONDS, device: str = "cpu"
+) -> Iterator[Event]:
     """Run what is missing in the store and yield events; closing the iterator stops the workers."""
     if workers < 1:
         raise BadValue(f"workers = {workers}; at least 1 is needed")
-    driver = Driver(store, workers, save_every)
+    driver = Driver(store, workers, save_every, device)
     try:
         yield from driver.run(list({spec.key: spec for spec in specs}.values()))
     finally:
@@ -57,13 +60,13 @@ def run_all(specs: Sequence[Spec], store: Path, workers: int, *, save_every: flo
 class WorkerProcess:
     """A worker process, as its driver sees it."""
 
-    def __init__(self, store: Path, save_every: float, inbox: "Inbox") -> None:
+    def __init__(self, store: Path, save_every: float, device: str, inbox: "Inbox") -> None:
         self.spec: Spec | None = None
         self.ready = False
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "invariance.experiments.worker", str(store), str(save_every)],
+            [sys.executable, "-m", "invariance.experiments.worker", str(store), str(save_every), device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
@@ -117,8 +120,8 @@ Inbox = Queue[tuple[WorkerProcess, dict[str, Any] | None]]
 class Driver:
     """Sends specs to workers and receives their messages."""
 
-    def __init__(self, store: Path, workers: int, save_every: float) -> None:
-        self.path, self.max_workers, self.save_every = store.absolute(), workers, save_every
+    def __init__(self, store: Path, workers: int, save_every: float, device: str) -> None:
+        self.path, self.max_workers, self.save_every, self.device = store.absolute(), workers, save_every, device
         self.store = Store(self.path)
         self.inbox: Inbox = Queue()
         self.workers: list[WorkerProcess] = []
@@ -159,7 +162,7 @@ class Driver:
                 worker.send(self.waiting.popleft())
         idle = sum(not worker.spec for worker in self.workers)
         for _ in range(min(self.max_workers - len(self.workers), len(self.waiting) - idle)):
-            self.workers.append(WorkerProcess(self.path, self.save_every, self.inbox))
+            self.workers.append(WorkerProcess(self.path, self.save_every, self.device, self.inbox))
 
     def _handle(self, worker: WorkerProcess, message: dict[str, Any]) -> Event | None:
         """A worker's message. The worker is idle after everything but a step."""

@@ -1,6 +1,7 @@
-"""A resume state on disk: named tensors as safetensors, the history in their header."""
+"""Resume states on disk: named tensors as safetensors, the history in their header; written every few seconds."""
 
 import json
+import time
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -8,14 +9,33 @@ from safetensors.torch import save as serialised
 
 from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
-from invariance.experiments.run import ResumeState
-from invariance.training.selection import dump_history, load_history
+from invariance.experiments.run import ResumeState, resume_state
+from invariance.training.selection import History, dump_history, load_history
+from invariance.training.train import Snapshot
+
+SAVE_SECONDS = 5.0
+"""How often a run writes its resume state."""
+
+
+class Saver:
+    """Writes the resume state of a run at its checkpoints, at most every ``seconds``."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self.path, self.seconds, self.last = path, seconds, time.monotonic()
+
+    def __call__(self, snapshot: Snapshot, history: History, seconds: float) -> None:
+        """Called at every snapshot."""
+        if time.monotonic() - self.last < self.seconds:
+            return
+        if state := resume_state(snapshot, history, seconds):
+            save(state, self.path)
+            self.last = time.monotonic()
 
 
 def save(run: ResumeState, path: Path) -> None:
     """Write a resume state; the file appears whole or not at all."""
     history = json.dumps(dump_history(run.history))
-    state = {name: tensor.contiguous() for name, tensor in run.state.items()}
+    state = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     try:
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
         with atomic_write(path) as part:
