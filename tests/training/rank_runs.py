@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.multiprocessing import start_processes
 
+from invariance.cli import main
 from invariance.core.catalogue import defaults
 from invariance.core.environment import Environment
 from invariance.core.families import Bernoulli, Categorical, Family, Gaussian
@@ -134,6 +136,10 @@ VARIANTS = {
     ),
 }
 CASES = EVERY_METHOD | VARIANTS
+COMMAND = [
+    *("train", "two-bit", "erm", "--recipe", "full-batch", "--json"),
+    *("--set", "data.samples=51", "--set", "recipe.epochs=30", "--set", "recipe.lr=0.01"),
+]
 RESUMED = {"fishr, moving average": 3, "bloc-irm, adam": 2, "env-poe, a cue is found": 4}
 """After how many updates; the last one is then still learning to tell environments apart."""
 
@@ -170,21 +176,36 @@ def work(folder: Path, ranks: int, *, single: bool) -> None:
         resume_all(folder, ranks)
 
 
-def on_rank(rank: int, folder: Path, ranks: int, port: int, single: bool) -> None:
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def work_on_rank(rank: int, folder: Path, ranks: int, port: int, single: bool) -> None:
+    set_rank(rank, ranks, port)
     with joined():
         work(folder, ranks, single=single)
 
 
-def launch(folder: Path, ranks: int, *, single: bool) -> None:
+def command_on_rank(rank: int, folder: Path, ranks: int, port: int) -> None:
+    """``invariance train``, whose output goes to a file for each rank."""
+    set_rank(rank, ranks, port)
+    torch.set_default_dtype(torch.float32)
+    sys.argv = ["invariance", *COMMAND, "-o", str(folder / "run")]
+    with (folder / f"printed by {rank}").open("w") as file, redirect_stdout(file), redirect_stderr(file):
+        main()
+
+
+def set_rank(rank: int, ranks: int, port: int) -> None:
+    """The environment that torchrun gives a process."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def launch(on_rank: Callable[..., None], folder: Path, ranks: int, *arguments: object) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    start_processes(on_rank, (folder, ranks, port, single), ranks, start_method="fork")
+    start_processes(on_rank, (folder, ranks, port, *arguments), ranks, start_method="fork")
 
 
 if __name__ == "__main__":
     into = Path(sys.argv[1])
-    launch(into, 2, single=True)
-    launch(into, 4, single="everything" in sys.argv)
+    launch(work_on_rank, into, 2, True)
+    launch(work_on_rank, into, 4, "everything" in sys.argv)
+    launch(command_on_rank, into, 2)
     work(into, 1, single=True)

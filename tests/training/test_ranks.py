@@ -1,5 +1,6 @@
 """One training on several ranks is the training on one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+
+from invariance.experiments.run import execute
+from invariance.experiments.spec import Spec
+from invariance.methods import METHODS
 
 SCRIPT = Path(__file__).with_name("rank_runs.py")
 TOLERANCE = {"torch.float32": 1e-5, "torch.float64": 1e-12}
@@ -54,8 +59,6 @@ def assert_same(folder: Path, many: str, one: str, tolerance: float) -> Ends:
 @pytest.mark.parametrize(("dtype", "ranks"), [("torch.float32", 2), ("torch.float64", 2), ("torch.float64", 4)])
 def test_every_method_ends_with_the_weights_of_one_rank(runs, dtype, ranks):
     found = assert_same(runs, f"{dtype} on {ranks}", f"{dtype} on 1", TOLERANCE[dtype])
-    from invariance.methods import METHODS
-
     assert found.keys() >= METHODS.classes.keys()
     assert all(int(found[name]["step"]) >= 20 for name in METHODS.classes)
 
@@ -79,6 +82,18 @@ def test_the_debiased_case_found_its_cue_and_the_game_stopped_early(runs):
     assert "offset" in found["env-poe, a cue is found"]
     assert bool(found["irm-game, stops early"]["stopped"])
     assert int(found["irm-game, stops early"]["step"]) < 5
+
+
+def test_the_command_prints_and_writes_once(runs):
+    first, second = (runs.joinpath(f"printed by {rank}").read_text() for rank in (0, 1))
+    run = json.loads(first)
+    assert second == ""
+    assert run["status"] == "finished"
+    assert [checkpoint["step"] for checkpoint in run["history"]] == list(range(3, 31, 3))
+    assert sorted(path.name for path in runs.joinpath("run").iterdir()) == ["manifest.json", "weights.safetensors"]
+    alone = execute(Spec.from_json(run["spec"])).run.history[-1]
+    assert run["history"][-1]["loss"] == pytest.approx(alone.loss, rel=1e-5)
+    assert run["history"][-1]["test"]["by_environment"] == pytest.approx(alone.test.by_environment, rel=1e-5)
 
 
 def test_the_statistics_of_batch_normalisation_are_those_of_all_ranks(runs):

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import Store
 from torch.distributed.rendezvous import rendezvous
 
 from invariance.core.errors import RankLost
@@ -25,7 +26,7 @@ LOST = (
     "another rank ended, or the run was stopped; the same command resumes from the last checkpoint, with any number of "
     "ranks"
 )
-_STORE: list[dist.Store] = []
+_STORE: list[Store] = []
 
 
 def count() -> int:
@@ -114,10 +115,10 @@ def total(x: Tensor) -> Tensor:
     return _Total.apply(x)  # type: ignore[no-untyped-call]
 
 
-def average(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+def average(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The mean over ranks of each tensor, all in one message."""
     if count() == 1 or not tensors:
-        return tensors
+        return list(tensors)
     flat = torch.cat([t.flatten() for t in tensors])
     _collective(flat)
     parts = (flat / count()).split([t.numel() for t in tensors])

@@ -37,6 +37,7 @@ def save(run: ResumeState, path: Path) -> None:
     history = json.dumps(dump_history(run.history))
     state = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
         with atomic_write(path) as part:
             part.write_bytes(serialised(state, {"history": history, "seconds": repr(run.seconds)}))
