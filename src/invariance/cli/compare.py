@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out
-from invariance.cli.options import Changes, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.options import Changes, Device, Json, RecipeName, draw, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.studies.support.comparison import Comparison
@@ -19,6 +19,7 @@ def compare(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
     workers: Workers = None,
+    device: Device = "cpu",
     selection: Annotated[
         str,
         typer.Option(
@@ -43,7 +44,7 @@ def compare(
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
-    carry_out(needed + held_out(needed, selection), store, workers)
+    carry_out(needed + held_out(needed, selection), store, workers, device)
     with Store(store) as runs:
         compared = results(plan, runs, selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

@@ -42,8 +42,9 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
+def carry_out(specs: "list[Spec]", store: Path, workers: int | None, device: str) -> None:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+    from invariance.core.device import resolved
     from invariance.core.provenance import cores
     from invariance.experiments.engine import run_all
 
@@ -57,10 +58,11 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     missing = _with_data(missing)
     for data in {repr(spec.data): spec.data for spec in missing}.values():
         say_partial(data)
+    resolved(device)
     many = min(workers or cores(), len(missing))
     try:
         with Follow(missing, many) as follow:
-            for event in run_all(missing, store, many):
+            for event in run_all(missing, store, many, device=device):
                 follow.see(event)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})

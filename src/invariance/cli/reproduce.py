@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out, finished, span
-from invariance.cli.options import Json, out, print_json, writable
+from invariance.cli.options import Device, Json, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
@@ -32,6 +32,7 @@ def reproduce(
         typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),
     ] = None,
     workers: Workers = None,
+    device: Device = "cpu",
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -59,7 +60,7 @@ def reproduce(
     if page:
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
-    carry_out(needed, store, workers)
+    carry_out(needed, store, workers, device)
     with Store(store) as runs:
         studies = [results(plan, runs, selection) for plan in plans]
         _show([artefact for study in studies for artefact in study.plan.study.show(study)], as_json)

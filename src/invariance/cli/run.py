@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out
-from invariance.cli.options import out
+from invariance.cli.options import Device, out
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="Specs as JSON, one per line; 'runs show KEY --json' shows one.")],
     workers: Workers = None,
+    device: Device = "cpu",
     store: StorePath = STORE,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
@@ -30,5 +31,5 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 reason = f"{type(error).__name__}: {error}"
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, workers)
+    carry_out(specs, store, workers, device)
     out().print(f"{len(specs)} runs: see 'invariance runs list --store {store}'", highlight=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli.follow import INTERRUPTED, QUIET, STORE, StorePath, Workers, carry_out
-from invariance.cli.options import Changes, Json, RecipeName, draw, errors, out, print_json, writable
+from invariance.cli.options import Changes, Device, Json, RecipeName, draw, errors, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.tuning.tune import Tuning
@@ -38,6 +38,7 @@ def tune(
     study: Annotated[Path, typer.Option("--study", help="The file of the search, an Optuna study.")] = Path("tune.db"),
     store: StorePath = STORE,
     workers: Workers = None,
+    device: Device = "cpu",
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
@@ -64,7 +65,7 @@ def tune(
             study=study,
             store=store,
             workers=workers,
-            run=lambda specs: carry_out(specs, store, workers),
+            run=lambda specs: carry_out(specs, store, workers, device),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs

@@ -62,7 +62,8 @@ class Batch:
     def environment(self) -> Tensor:
         """The environment of each row, [n]."""
         counts = torch.tensor(self.counts, device=self.y.device)
-        return torch.repeat_interleave(torch.arange(self.environments, device=self.y.device), counts)
+        codes = torch.arange(self.environments, device=self.y.device)
+        return torch.repeat_interleave(codes, counts, output_size=sum(self.counts))  # a known size: a GPU need not wait
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device; pixels stay in their file."""

@@ -133,8 +133,7 @@ class Training:
     @contextmanager
     def _random_state(self) -> Iterator[None]:
         """A global random state for this update, for dropout; the one there was is restored."""
-        others = [] if self.device.type == "cpu" else [self.device]
-        with torch.random.fork_rng(devices=others, device_type=others[0].type if others else "cuda"):
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             self._seed_dropout()
             yield
 
