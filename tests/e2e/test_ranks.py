@@ -68,3 +68,8 @@ def test_a_rank_that_dies_ends_the_others_with_one_line_and_the_checkpoint_resum
     assert invariance(*TRAIN, "-o", "undisturbed", "--json").code == resumed.code
     found, expected = (load_file(Path(name) / "weights.safetensors") for name in ("run", "undisturbed"))
     assert all((found[k] - v).norm() <= 1e-5 * v.norm() for k, v in expected.items())
+
+
+def test_variables_of_another_launcher_do_not_make_it_a_rank(invariance, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    assert invariance("list", "methods", "--json").json

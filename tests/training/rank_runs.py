@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from invariance.core.families import Bernoulli, Categorical, Family, Gaussian
 from invariance.core.ranks import joined, leads
 from invariance.core.seeding import generator
 from invariance.data.two_bit import TwoBit
+from invariance.experiments import resume
+from invariance.experiments.run import ResumeState, execute, resume_state
+from invariance.experiments.spec import Spec, parse_changes
 from invariance.methods import METHODS
 from invariance.methods.base import Method
 from invariance.methods.bloc_irm import BLOCIRM
@@ -136,10 +139,13 @@ VARIANTS = {
     ),
 }
 CASES = EVERY_METHOD | VARIANTS
-COMMAND = [
-    *("train", "two-bit", "erm", "--recipe", "full-batch", "--json"),
-    *("--set", "data.samples=51", "--set", "recipe.epochs=30", "--set", "recipe.lr=0.01"),
-]
+COMMANDS = {
+    "train": [
+        *("train", "two-bit", "erm", "--recipe", "full-batch", "--json", "-o", "run"),
+        *("--set", "data.samples=51", "--set", "recipe.epochs=30", "--set", "recipe.lr=0.01"),
+    ],
+    "compare": ["compare", "--methods", "erm"],
+}
 RESUMED = {"fishr, moving average": 3, "bloc-irm, adam": 2, "env-poe, a cue is found": 4}
 """After how many updates; the last one is then still learning to tell environments apart."""
 
@@ -182,13 +188,29 @@ def work_on_rank(rank: int, folder: Path, ranks: int, port: int, single: bool) -
         work(folder, ranks, single=single)
 
 
-def command_on_rank(rank: int, folder: Path, ranks: int, port: int) -> None:
-    """``invariance train``, whose output goes to a file for each rank."""
+def command_on_rank(rank: int, folder: Path, ranks: int, port: int, command: str) -> None:
+    """The command line; each rank has a folder of its own, as on a cluster, and prints to a file in it."""
     set_rank(rank, ranks, port)
     torch.set_default_dtype(torch.float32)
-    sys.argv = ["invariance", *COMMAND, "-o", str(folder / "run")]
-    with (folder / f"printed by {rank}").open("w") as file, redirect_stdout(file), redirect_stderr(file):
-        main()
+    (own := folder / f"{command} {rank}").mkdir(exist_ok=True)
+    os.chdir(own)
+    sys.argv = ["invariance", *COMMANDS[command]]
+    with Path("printed").open("w") as file, redirect_stdout(file), redirect_stderr(file):
+        try:
+            main()
+        except SystemExit as end:
+            Path("code").write_text(str(end.code))
+
+
+def half_a_run(folder: Path) -> None:
+    """Leave the leader a checkpoint, with a loss by which it is recognised."""
+    torch.set_default_dtype(torch.float32)
+    spec = Spec.of("two-bit", "erm", "full-batch", 0, parse_changes(COMMANDS["train"][-5::2]))
+    states: list[ResumeState | None] = []
+    execute(spec, lambda *progress: states.append(resume_state(*progress)))
+    half = [state for state in states if state][4]
+    marked = half._replace(history=(replace(half.history[0], loss=123.0), *half.history[1:]))
+    resume.save(marked, folder / "train 0" / "run" / f"{spec.key}.safetensors")
 
 
 def set_rank(rank: int, ranks: int, port: int) -> None:
@@ -207,5 +229,7 @@ if __name__ == "__main__":
     into = Path(sys.argv[1])
     launch(work_on_rank, into, 2, True)
     launch(work_on_rank, into, 4, "everything" in sys.argv)
-    launch(command_on_rank, into, 2)
+    half_a_run(into)
+    for each in COMMANDS:
+        launch(command_on_rank, into, 2, each)
     work(into, 1, single=True)

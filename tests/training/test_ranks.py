@@ -84,16 +84,27 @@ def test_the_debiased_case_found_its_cue_and_the_game_stopped_early(runs):
     assert int(found["irm-game, stops early"]["step"]) < 5
 
 
-def test_the_command_prints_and_writes_once(runs):
-    first, second = (runs.joinpath(f"printed by {rank}").read_text() for rank in (0, 1))
+def printed(folder: Path, command: str) -> list[str]:
+    """By both ranks."""
+    return [(folder / f"{command} {rank}" / "printed").read_text() for rank in (0, 1)]
+
+
+def test_the_command_prints_and_writes_once_and_resumes_from_what_the_leader_has(runs):
+    first, second = printed(runs, "train")
     run = json.loads(first)
-    assert second == ""
-    assert run["status"] == "finished"
+    assert (run["status"], second) == ("finished", "")
     assert [checkpoint["step"] for checkpoint in run["history"]] == list(range(3, 31, 3))
-    assert sorted(path.name for path in runs.joinpath("run").iterdir()) == ["manifest.json", "weights.safetensors"]
+    assert run["history"][0]["loss"] == 123  # so the first half was not trained again
+    files = [sorted(path.name for path in (runs / f"train {rank}").rglob("*.*")) for rank in (0, 1)]
+    assert files == [["manifest.json", "weights.safetensors"], []]
     alone = execute(Spec.from_json(run["spec"])).run.history[-1]
     assert run["history"][-1]["loss"] == pytest.approx(alone.loss, rel=1e-5)
     assert run["history"][-1]["test"]["by_environment"] == pytest.approx(alone.test.by_environment, rel=1e-5)
+
+
+def test_another_command_is_refused_by_one_line(runs):
+    assert "".join(printed(runs, "compare")) == "error: torchrun is for 'train'; give 'compare' without it\n"
+    assert {(runs / f"compare {rank}" / "code").read_text() for rank in (0, 1)} == {"1"}
 
 
 def test_the_statistics_of_batch_normalisation_are_those_of_all_ranks(runs):

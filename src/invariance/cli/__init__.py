@@ -10,7 +10,7 @@ import typer
 from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train, tune
 from invariance.cli.follow import INTERRUPTED
 from invariance.cli.options import ranks
-from invariance.core.errors import InvarianceError
+from invariance.core.errors import BadValue, InvarianceError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,7 +54,7 @@ def _common(
     if debug:
         os.environ["INVARIANCE_DEBUG"] = "1"
     if ranks() > 1 and context.invoked_subcommand != "train":
-        raise typer.BadParameter(f"torchrun is for 'train'; run '{context.invoked_subcommand}' by itself")
+        raise BadValue(f"torchrun is for 'train'; give '{context.invoked_subcommand}' without it")
 
 
 def main() -> None:

@@ -32,8 +32,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 
 def ranks() -> int:
-    """How many processes of this command torchrun started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    """How many processes of this command torchrun started, by the variables that it sets."""
+    started = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    return int(os.environ["WORLD_SIZE"]) if started else 1
 
 
 def quiet() -> bool:

@@ -68,7 +68,7 @@ def _executed(spec: "Spec", folder: Path, save_every: float, device: str) -> "Ex
             saver(snapshot, history, seconds)
 
         try:
-            return execute(spec, watch, resume_from=resume.load(path), device=device)
+            return execute(spec, watch, resume_from=resume.load_leaders(path), device=device)
         except KeyboardInterrupt:
             where = f"a checkpoint is in {folder}; the same command goes on" if path.exists() else "nothing was saved"
             errors().print(where, highlight=False)

@@ -135,6 +135,17 @@ def from_leader(make: Callable[[], Tensor | None], like: Tensor) -> Tensor | Non
     return total(torch.zeros_like(like) if made is None else made)
 
 
+def leaders_bytes(content: bytes) -> bytes:
+    """What the leader gives, on every rank."""
+    if count() == 1:
+        return content
+    size = int(total(torch.tensor(len(content) if leads() else 0)))
+    own = torch.zeros(size, dtype=torch.uint8)
+    if leads() and size:
+        own = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return total(own).numpy().tobytes()
+
+
 def shard(counts: Sequence[int]) -> Shard | None:
     """The part of a batch on this rank, with these rows of each environment; None where there is one rank alone."""
     return Shard.of(counts, rank(), count()) if count() > 1 else None

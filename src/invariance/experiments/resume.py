@@ -3,12 +3,14 @@
 import json
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
 
 from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
+from invariance.core.ranks import count, leaders_bytes, leads
 from invariance.experiments.run import ResumeState, resume_state
 from invariance.training.selection import History, dump_history, load_history
 from invariance.training.train import Snapshot
@@ -52,6 +54,16 @@ def remove(path: Path) -> None:
     """Remove a resume state, and what a killed process may have left of it."""
     for file in (path, part_path(path)):
         file.unlink(missing_ok=True)
+
+
+def load_leaders(path: Path) -> ResumeState | None:
+    """The resume state on every rank, from a file that may be on the leader's machine alone."""
+    if count() == 1:
+        return load(path)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        copy.write_bytes(leaders_bytes(path.read_bytes() if leads() and path.is_file() else b""))
+        return load(copy)
 
 
 def load(path: Path) -> ResumeState | None:
