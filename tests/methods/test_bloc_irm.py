@@ -223,7 +223,14 @@ def test_after_the_move_the_model_holds_the_consensus_of_where_the_step_began(ba
     assert not torch.equal(expected, before)
 
 
-def test_only_the_features_are_moved(smooth):
-    model = smooth()
-    (player,) = bloc().players(model)
-    assert list(map(id, player.parameters)) == list(map(id, model.features.parameters()))
+def test_only_the_features_are_moved(batch, smooth):
+    assert move_of(bloc(), smooth(), batch).players == ("features",)
+
+
+def test_without_a_weight_before_the_switch_it_is_erm(batch, smooth):
+    objective, model = bloc(gamma_before=0.0), smooth()
+    (move,) = objective.moves(model, batch, Clock(4, 10, 5), generator(0))
+    everything = {id(p) for player in objective.players(model) for p in player.parameters}
+    assert move.players == ()
+    assert everything == {id(p) for p in model.parameters()}
+    torch.testing.assert_close(move.loss(), batch.risks(model(batch.x)).mean())

@@ -52,7 +52,8 @@ class BLOCIRM(AnnealedMethod):
     4. w ← w*.
 
     With one plain gradient step below, w* is one step of gradient descent on the mean risk. ``penalty`` chooses
-    the regulariser of the upper level: the stationarity above, or that of IRMv1, REx or Fishr at w*, or none.
+    the regulariser of the upper level: the stationarity above, or that of IRMv1, REx or Fishr at w*, or none. While
+    γ_t = 0 there is one level, and w and θ descend on the mean risk together, as in ERM.
 
     Where the lower level is solved, mean_e ∇_w R^e(w*∘θ) = 0, and the stationarity is what the environments disagree
     by. One small step does not solve it: the gradients' common part is then far larger than the disagreement and holds
@@ -67,8 +68,8 @@ class BLOCIRM(AnnealedMethod):
         "Environments are averaged, not added (reduction='sum' adds them).",
         "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser per head "
         "(inner_optimiser='adam').",
-        "With the recipe two-phase heads take five steps at a rate of 1; Algorithm A1 has one, and the paper names the "
-        "extractor's rate.",
+        "With the recipe two-phase heads take five steps at a rate of 1 (Algorithm A1 has one, and the paper names the "
+        "extractor's rate), after a warm-up of ERM without a penalty.",
     )
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2e-3},
@@ -108,10 +109,14 @@ class BLOCIRM(AnnealedMethod):
         return model
 
     def players(self, model: Model) -> tuple[Player, ...]:
-        return (Player("features", tuple(model.features.parameters())),)
+        features, head = tuple(model.features.parameters()), tuple(model.head.parameters())
+        return Player("features", features), Player("head", head)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """θ's move, with the lower level inside its loss; then the head is stored."""
+        if not self.gamma_at(clock):
+            yield Move(lambda: self.reduce(batch.risks(model(batch.x))), self.l2)
+            return
         found: list[tuple[Tensor, Moments | None]] = []
 
         def loss() -> Tensor:
@@ -121,7 +126,7 @@ class BLOCIRM(AnnealedMethod):
             f = outputs(model.head, w, z)
             return self.combine(batch.risks(f), lambda: self.upper(batch, model, z, f, w), clock)
 
-        yield Move(loss, self.l2 / self.divisor(clock))
+        yield Move(loss, self.l2 / self.divisor(clock), ("features",))
         self.remember(model, *found[0])  # at θ itself: a recipe may have looked around it afterwards
 
     def lower(self, batch: Batch, model: Model, z: Tensor) -> tuple[Tensor, Moments | None]:
