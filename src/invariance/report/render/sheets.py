@@ -12,6 +12,7 @@ from invariance.core.artefacts import (
     Boxes,
     Cell,
     Column,
+    Difference,
     Figure,
     Formula,
     Lines,
@@ -21,7 +22,17 @@ from invariance.core.artefacts import (
     Surface,
     Table,
 )
-from invariance.report.render.formats import clean, difference, mean, numbered, plain, printed, same_decimals
+from invariance.report.render.formats import (
+    clean,
+    difference,
+    interval,
+    mean,
+    numbered,
+    plain,
+    printed,
+    same_decimals,
+    seeds,
+)
 from invariance.report.render.sparkline import sparkline
 
 FEW_WORDS = 40
@@ -33,6 +44,7 @@ class Entry:
     """A place in a sheet: our number or a word, the printed number beside it, and the mark of a footnote.
 
     ``value`` is what it is sorted by; words have none. A ``formula`` may be typeset; ``sentences`` may be a list.
+    ``seeds`` says what a mean rests on. ``clear`` is a difference whose interval leaves zero out.
     """
 
     text: str
@@ -42,6 +54,8 @@ class Entry:
     value: float | None = None
     formula: bool = False
     sentences: tuple[str, ...] = ()
+    seeds: str = ""
+    clear: bool = False
 
     @property
     def blank(self) -> bool:
@@ -153,7 +167,11 @@ def _entry(cell: Cell, text: str, notes: Footnotes) -> Entry:
         case Quantity():
             value = None if math.isnan(cell.mean) else cell.mean
             mark = notes.mark(clean(cell.note))
-            return Entry(mean(cell), printed(cell.printed), difference(cell), mark, value)
+            return Entry(mean(cell), printed(cell.printed), difference(cell), mark, value, seeds=seeds(cell))
+        case Difference():
+            value = None if math.isnan(cell.mean) else cell.mean
+            many = f"n = {len(cell.values)}" if cell.values else ""
+            return Entry(interval(cell), mark=notes.mark(cell.note), value=value, seeds=many, clear=cell.clear)
         case Sparkline():
             return Entry(sparkline(cell.values, cell.low, cell.high))
         case tuple():
