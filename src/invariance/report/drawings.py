@@ -1,7 +1,7 @@
 """Settings as figures: accuracy over environments, and what happened on the way there."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -40,8 +40,17 @@ def spectra(settings: Sequence[Setting], how: str) -> tuple[tuple[Figure, ...], 
             about += " β says how often the spurious cue contradicts the label."
         if panels:
             name, shown = f"curves-{_slug(data)}", tuple(panels[:MOST_PANELS])
-            figures.append(Figure(name, f"Accuracy in {data}", about, shown, how))
+            notes = tuple(_collapsed([s for s in settings if s.data == data]))
+            figures.append(Figure(name, f"Accuracy in {data}", about, shown, how, notes))
     return _distinct(figures), f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
+
+
+def _collapsed(settings: Iterable[Setting]) -> Iterator[str]:
+    """The methods of each setting of which no seed is drawn."""
+    for setting in settings:
+        missing = [f"{name} ({row.status})" for name, row in setting.rows.items() if not row.chosen]
+        if missing:
+            yield f"Not drawn in {setting.how}: {', '.join(missing)}."
 
 
 def histories(settings: Sequence[Setting]) -> tuple[tuple[Figure, ...], str]:

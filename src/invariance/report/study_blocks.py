@@ -130,11 +130,6 @@ def _scale_name(plan: Plan) -> str:
     return " = ".join(sorted((plan.scale, *plan.alike), key=list(SCALES).index))
 
 
-def filled(shown: Results) -> int:
-    """How many places of a study have a value."""
-    return sum(1 for arm in shown.arms if (row := shown.row(arm)) and row.chosen)
-
-
 def with_runs(studies: Iterable[ShownStudy]) -> list[ShownStudy]:
     """Those that the store has a run of."""
     return [study for study in studies if any(each.rows for each in study.results)]

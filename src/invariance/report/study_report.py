@@ -18,7 +18,7 @@ from invariance.report.drawings import histories
 from invariance.report.page import Chapter, Page
 from invariance.report.run_chapters import WORST_FIRST, failures, installed, methods, provenance, trials
 from invariance.report.settings import of_other_runs, of_studies
-from invariance.report.study_blocks import Asked, ShownStudy, curve_blocks, filled, study_block, with_runs
+from invariance.report.study_blocks import Asked, ShownStudy, curve_blocks, study_block, with_runs
 from invariance.studies import STUDIES
 from invariance.studies.support.base import SCALES, Plan
 from invariance.studies.support.completeness import plans_with_runs
@@ -103,7 +103,11 @@ def _plans(stored: StoredRuns, names: Sequence[str], scale: str | None) -> list[
 
 def _made(store: Store, asked: Asked) -> str:
     today = date.today()
-    seeds = "Collapsed seeds are averaged with the others." if asked.with_collapsed else "Collapsed seeds are counted."
+    seeds = (
+        "Collapsed seeds are averaged with the others."
+        if asked.with_collapsed
+        else "Collapsed seeds are counted and not averaged."
+    )
     return (
         f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {store.path.name}. "
         f"Checkpoint of each run: {label(asked.selection)}. {seeds}"
@@ -124,15 +128,22 @@ def _overview(studies: Sequence[ShownStudy], *, others: bool) -> Table:
     lines = []
     for study in studies:
         arms = study.first.arms
-        places = f"{filled(study.first)} of {len(arms)}" if arms else "no runs needed"
+        rows = study.first.rows.values()
+        places = f"{sum(study.first.row(arm) is not None for arm in arms)} of {len(arms)}" if arms else "no runs needed"
+        seeds = f"{sum(len(row.chosen) for row in rows)} of {sum(len(row.runs) for row in rows)}" if rows else ""
         far = chain.from_iterable(_distance(study.block.first, metric) for metric in COMPARED)
-        lines.append(Line(study.block.title, (study.first.scale if arms else "", places, *far)))
+        lines.append(Line(study.block.title, (study.first.scale if arms else "", places, seeds, *far)))
     caption = (
-        "What the store holds of each, how many of its averages and gaps stand beside a printed one, and how far our "
-        "means are from these, in percentage points."
+        "What the store holds of each: places with a run, and of their seeds those that are averaged. Then how many of "
+        "its averages and gaps stand beside a printed one, and how far our means are from these, in percentage points."
     )
     names = ("printed", "mean |Δ|", "largest |Δ|")
-    columns = (Column("scale"), Column("places filled"), *(Column(name, m) for m in COMPARED for name in names))
+    columns = (
+        Column("scale"),
+        Column("places filled"),
+        Column("seeds averaged"),
+        *(Column(name, m) for m in COMPARED for name in names),
+    )
     notes = tuple(_overview_notes(studies, others=others))
     return Table("overview", "Studies at a glance", caption, "study", columns, tuple(lines), notes=notes)
 

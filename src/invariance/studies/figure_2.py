@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Boxes, Column, Figure, Line, Lines, Mark, Quantity, Table
 from invariance.studies.support.base import Arm, Results, Study, arm
-from invariance.studies.support.spectrum import UNIT, accuracy_curve
+from invariance.studies.support.spectrum import UNIT, accuracy_curve, name_with_seeds
 
 DEFAULT = "β=0.9"
 """The only test environment of the literature before the paper."""
@@ -34,9 +34,13 @@ class Figure2(Study):
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """The figure, and its averages beside those that the paper gives in words."""
         arms = results.arms
-        accuracy = {a.method: row.curve() for a in arms if (row := results.row(a)) and row.chosen}
+        rows = {a.method: row for a in arms if (row := results.row(a)) and row.chosen}
+        accuracy = {name: row.curve() for name, row in rows.items()}
+        curves = tuple(
+            replace(accuracy_curve(*item), label=name_with_seeds(item[0], rows[item[0]])) for item in accuracy.items()
+        )
         panels = (
-            Lines("over β", "β", UNIT, tuple(accuracy_curve(*item) for item in accuracy.items()), marks=(AT_DEFAULT,)),
+            Lines("over β", "β", UNIT, curves, marks=(AT_DEFAULT,)),
             Boxes("over all environments", UNIT, {name: _all(each) for name, each in accuracy.items()}),
         )
         lines = tuple(Line(a.method, self._cells(results, a)) for a in arms)

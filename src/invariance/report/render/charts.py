@@ -22,7 +22,7 @@ FEW_BANDS = 4
 """Bands that are still told apart."""
 MANY_POINTS = 60
 """More points of a curve than this are not marked one by one."""
-SYMBOLS = ("circle", "square", "diamond", "pentagon", "hexagon", "star")
+SYMBOLS_OF_CURVES = ("circle", "square", "diamond", "pentagon", "hexagon", "star")
 """What tells curves of one method apart in a panel."""
 FEW = 40
 """Up to so many values of a group are drawn as points too."""
@@ -103,7 +103,7 @@ def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
         traces = [_dots(curve, i, len(panel.curves), palette) for i, curve in enumerate(panel.curves)]
     else:
         traces = [_band(curve, palette) for curve in panel.curves if curve.low and curve.high]
-        traces += [_line(curve, palette, panel, symbol) for curve, symbol in _with_symbols(panel.curves)]
+        traces += [_line(curve, palette, panel, symbol) for curve, symbol in with_symbols(panel.curves)]
         traces += [trace for curve in panel.curves for trace in _points(curve, palette)]
     layout: dict[str, Any] = {
         "xaxis": _axis(panel.x_label) | (_logarithmic([x for c in panel.curves for x in c.x]) if panel.log_x else {}),
@@ -122,11 +122,11 @@ def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
     return {"traces": traces, "layout": layout, "crowded": crowded(panel)}
 
 
-def _with_symbols(curves: Sequence[Curve]) -> Iterator[tuple[Curve, str]]:
+def with_symbols(curves: Sequence[Curve]) -> Iterator[tuple[Curve, str]]:
     """Every curve with a symbol that no other one of its method has."""
     seen: Counter[str] = Counter()
     for curve in curves:
-        yield curve, SYMBOLS[seen[curve.drawn_as] % len(SYMBOLS)]
+        yield curve, SYMBOLS_OF_CURVES[seen[curve.drawn_as] % len(SYMBOLS_OF_CURVES)]
         seen[curve.drawn_as] += 1
 
 

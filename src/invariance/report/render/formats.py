@@ -60,11 +60,13 @@ def mean(quantity: Quantity) -> str:
 
 
 def seeds(quantity: Quantity) -> str:
-    """How many seeds a mean rests on, and how many collapsed, "n = 9, 1 collapsed"; nothing where there are none."""
-    if not quantity.seeds:
-        return ""
-    collapsed = f", {quantity.collapsed} collapsed" if quantity.collapsed else ""
-    return f"n = {len(quantity.ours)}{collapsed}"
+    """How many seeds a mean rests on, "n = 9"; nothing where none was run."""
+    return f"n = {len(quantity.ours)}" if quantity.seeds else ""
+
+
+def collapsed(quantity: Quantity) -> str:
+    """How many seeds collapsed, "1 collapsed"; mostly nothing."""
+    return f"{quantity.collapsed} collapsed" if quantity.collapsed else ""
 
 
 def interval(difference: Difference) -> str:

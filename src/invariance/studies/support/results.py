@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from invariance.core.errors import BadValue
 from invariance.experiments.spec import Spec
 from invariance.experiments.stored_runs import StoredRuns
-from invariance.studies.support.base import Plan, Results
+from invariance.studies.support.base import Arm, Plan, Results
 from invariance.training.selection import rule
 
 
@@ -17,10 +17,15 @@ def specs(plan: Plan, seeds: int, only: Sequence[str] = (), *, first_seed: int =
     if seeds < 1:
         raise BadValue(f"seeds = {seeds}; at least 1 is needed")
     trials = range(first_seed, first_seed + min(seeds, plan.study.most_seeds or seeds))
-    asked = {name.lower() for name in only}
-    arms = [arm for arm in plan.arms if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
-    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec and not arm.waits for seed in trials]
+    arms = [arm for arm in chosen_arms(plan, only) if arm.spec and not arm.waits]
+    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec for seed in trials]
     return list({spec.key: spec for spec in needed}.values())
+
+
+def chosen_arms(plan: Plan, only: Sequence[str] = ()) -> list[Arm]:
+    """The arms that have all of these as their method, data set or setting."""
+    asked = {name.lower() for name in only}
+    return [arm for arm in plan.arms if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
 
 
 def held_out(needed: Sequence[Spec], selection: str) -> list[Spec]:

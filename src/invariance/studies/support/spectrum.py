@@ -22,12 +22,21 @@ def spectrum(title: str, rows: Mapping[str, SelectedRuns], *, methods: Mapping[s
     environments = list(dict.fromkeys(e for accuracy in accuracies.values() for e in accuracy))
     places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
     curves = tuple(
-        replace(accuracy_curve(name, accuracy, places), method=(methods or {}).get(name, name))
+        replace(
+            accuracy_curve(name, accuracy, places),
+            label=name_with_seeds(name, rows[name]),
+            method=(methods or {}).get(name, name),
+        )
         for name, accuracy in accuracies.items()
     )
     percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
     axis = "environment" if places else "β, how often the spurious cue contradicts the label"
     return Lines(title, axis, UNIT, curves, span=(0, 100) if percent else None, places=places)
+
+
+def name_with_seeds(name: str, row: SelectedRuns) -> str:
+    """A name, with how many seeds collapsed where some did."""
+    return f"{name} ({row.collapsed} of {len(row.runs)} collapsed)" if row.collapsed else name
 
 
 def accuracy_curve(name: str, accuracy: Mapping[str, Sequence[float]], places: Sequence[str] = ()) -> Curve:
