@@ -46,10 +46,19 @@ class Figure2(Study):
         lines = tuple(Line(a.method, self._cells(results, a)) for a in arms)
         columns = (Column("average"), Column("gap"), Column(f"at {DEFAULT}"))
         caption = "In %, over 19 test environments and at the one that earlier work looked at; averages as printed."
-        title, notes = f"{self.full_title}: averages", results.notes(arms)
+        title, notes = f"{self.title}: averages", results.notes(arms)
         return (
             Figure(self.name, self.title, self.caption, panels, results.provenance, notes, self.number),
-            Table(f"{self.name}-averages", title, caption, "method", columns, lines, results.provenance),
+            Table(
+                f"{self.name}-averages",
+                title,
+                caption,
+                "method",
+                columns,
+                lines,
+                results.provenance,
+                number=self.number,
+            ),
         )
 
     def _cells(self, results: Results, arm: Arm) -> tuple[Quantity, ...]:

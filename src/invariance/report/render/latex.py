@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from invariance.core.artefacts import Artefact, Figure, Formula, Lines
@@ -13,7 +13,7 @@ from invariance.report.render.text_tables import TextTable, text_tables
 
 LONG = 40
 """Characters beyond which a cell is broken into lines."""
-ROWS = 60
+ROWS = 62
 """Lines of tables that fit onto a page."""
 ACROSS, SPACE, PAD = 84, 1.5, "3pt"
 """Characters that fit beside each other, those that the space between two columns is worth, and that space."""
@@ -80,8 +80,10 @@ def latex(artefact: Artefact, picture: str = "") -> str:
         return _float("figure", artefact, [f"  \\includegraphics[width=\\linewidth]{{{picture}}}"])
     tables = text_tables(artefact, _fits)
     if sum(map(_height, tables)) > ROWS:
-        return "\n".join(_long(artefact, table, number) for number, table in enumerate(tables))
-    return _float("table", artefact, [line for table in tables for line in _tabular(table)])
+        return "\n".join(
+            (*(_long(artefact, table, first=not i) for i, table in enumerate(tables)), _below(artefact, tables))
+        )
+    return _float("table", artefact, [*(line for table in tables for line in _tabular(table)), *_footnotes(tables)])
 
 
 def _fits(table: TextTable) -> bool:
@@ -94,9 +96,9 @@ def _widest(table: TextTable, column: int) -> int:
 
 
 def _height(table: TextTable) -> int:
-    """Lines that a table takes: those of its rows, with long cells broken, and of its headings and footnotes."""
+    """Lines that a table takes: those of its rows, with long cells broken, and of its headings."""
     rows = sum(max(-(-len(cell) // LONG) for cell in row) for row in table.rows)
-    return rows + len(table.header) + len(table.footnotes) + 3
+    return rows + len(table.header) + 2
 
 
 def _caption(artefact: Artefact) -> str:
@@ -117,22 +119,31 @@ def _float(kind: str, artefact: Artefact, body: Iterable[str]) -> str:
     return "\n".join([*lines, f"\\end{{{kind}}}"]) + "\n"
 
 
-def _long(artefact: Artefact, table: TextTable, number: int) -> str:
-    """A table over several pages, with its headings on each; only the first part has the caption."""
-    lines = [f"% needs {PACKAGES}", rf"{{\footnotesize\setlength{{\tabcolsep}}{{{PAD}}}\raggedright"]
+def _long(artefact: Artefact, table: TextTable, *, first: bool) -> str:
+    """A table over several pages, with its headings on each; only the first part has the caption and counts."""
+    lines = [f"% needs {PACKAGES}", rf"{{\footnotesize\setlength{{\tabcolsep}}{{{PAD}}}"]
     lines.append(f"\\begin{{longtable}}{{@{{}}{''.join(_shares(table))}@{{}}}}")
-    if not number:
+    if first:
         lines.append(f"  \\caption{{{_caption(artefact)}}}\\label{{table:{_label(artefact.name)}}}\\\\")
     if table.title:
         title = f"\\textbf{{{escape(table.title)}}}"
         lines.append(f"  \\multicolumn{{{table.width}}}{{@{{}}l@{{}}}}{{{title}}}\\\\")
     lines += [r"  \toprule", *_headings(table), r"  \midrule", r"  \endhead", r"  \bottomrule", r"  \endfoot"]
     lines += [f"  {' & '.join(_breakable(cell) for cell in row)} \\\\" for row in table.rows]
-    lines.append(r"\end{longtable}")
-    notes = [f"{{[}}{mark}{{]}} {escape(note)}." for mark, note in table.footnotes]
-    last = _sentences([*artefact.notes, artefact.provenance])
-    lines.append(f"{' '.join((*notes, last))}\\par}}")
+    lines.append(r"\end{longtable}}" if first else r"\end{longtable}\addtocounter{table}{-1}}")
     return "\n".join(lines) + "\n"
+
+
+def _below(artefact: Artefact, tables: Sequence[TextTable]) -> str:
+    """What stands beneath a table of several pages."""
+    small = _sentences([*artefact.notes, artefact.provenance])
+    return "\n".join((*_footnotes(tables), f"{{\\footnotesize {small}\\par}}")) + "\n"
+
+
+def _footnotes(tables: Sequence[TextTable]) -> Iterator[str]:
+    """Of all parts of a table, each once."""
+    for mark, note in dict.fromkeys(footnote for table in tables for footnote in table.footnotes):
+        yield f"  {{\\footnotesize {{[}}{mark}{{]}} {escape(note)}\\par}}"
 
 
 def _shares(table: TextTable) -> Iterator[str]:
@@ -182,8 +193,7 @@ def _tabular(table: TextTable) -> Iterator[str]:
         yield f"    {' & '.join(map(_cell, row))} \\\\"
     yield r"    \bottomrule"
     yield r"  \end{tabular}}}"
-    for mark, note in table.footnotes:
-        yield f"  \\par{{\\footnotesize {{[}}{mark}{{]}} {escape(note)}\\par}}"
+    yield r"  \par"
 
 
 def _columns(table: TextTable) -> Iterator[str]:

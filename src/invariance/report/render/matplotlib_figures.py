@@ -42,7 +42,7 @@ def draw(artefact: Artefact, path: Path, how: str, colours: Palette | None = Non
 
 
 def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
-    across = min(ACROSS, max(len(figure.panels), 1))
+    across = 2 if len(figure.panels) == 4 else min(ACROSS, max(len(figure.panels), 1))
     down = math.ceil(len(figure.panels) / across) or 1
     canvas = Canvas(figsize=(6.4 if across == 1 else 4.2 * across, 3.6 * down + 0.5), layout="constrained")
     if title:

@@ -59,8 +59,18 @@ def seed_table(results: Results) -> Table:
         "that of the checkpoint, 'run_ended' that of the end of training."
     )
     columns = tuple(map(Column, names))
-    title = f"{study.full_title}: every seed"
-    return Table(f"{study.name}-seeds", title, caption, "method", columns, lines, results.provenance, listing=True)
+    title = f"{study.title}: every seed"
+    return Table(
+        f"{study.name}-seeds",
+        title,
+        caption,
+        "method",
+        columns,
+        lines,
+        results.provenance,
+        number=study.number,
+        listing=True,
+    )
 
 
 def _cell(value: str | float | None) -> Cell:
