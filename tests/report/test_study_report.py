@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from invariance.core.artefacts import Lines
 from invariance.core.errors import BadValue, UnknownName
@@ -17,7 +17,8 @@ from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
 from invariance.methods import METHODS
 from invariance.report.citation import citations
-from invariance.report.page import Chapter, render
+from invariance.report.html_page import render
+from invariance.report.page import Chapter
 from invariance.report.study_report import collect
 from invariance.studies import STUDIES
 

@@ -6,8 +6,7 @@ from typing import ClassVar, final
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.studies.collapse import METHODS, PAPER, paper_arms
-from invariance.studies.support.base import METRICS, Arm, Results, Study, arm, scale_text
-from invariance.studies.support.recipes_text import recipes_text
+from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
 from invariance.training.selection import RULES, label
 
 DATA = ("Colored-MNIST", "Colored-FMNIST")
@@ -46,9 +45,7 @@ class Rules(Study):
             for rule in rules
         )
         columns = tuple(Column(metric, profile) for profile in COLUMNS for metric in METRICS)
-        made = " · ".join((scale_text(results.plan), *recipes_text(row.spec for row in results.rows.values())))
-        notes = results.notes(arms)
-        over = "the runs of a profile"
+        made, notes, over = results.runs_text, results.notes(arms), "the runs of a profile"
         return (Table(self.name, self.title, self.caption, "rule", columns, lines, made, notes, over=over),)
 
 

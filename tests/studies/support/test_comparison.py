@@ -6,6 +6,7 @@ from invariance.core.artefacts import Lines, Quantity, Sparkline
 from invariance.core.errors import BadValue
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
+from invariance.experiments.stored_runs import StoredRuns
 from invariance.studies.support.comparison import Comparison
 from invariance.studies.support.results import held_out, results, specs
 
@@ -24,7 +25,7 @@ def store(tmp_path):
 
 def compared(store: Store, *methods: Spec, selection: str = "last", seeds: range | None = None):
     plan = Comparison(methods).plan("full")
-    found = results(plan, store, selection, seeds=seeds)
+    found = results(plan, StoredRuns(store), selection, seeds=seeds)
     return found, *plan.study.show(found)
 
 

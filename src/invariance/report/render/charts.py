@@ -279,7 +279,8 @@ def _logarithmic(values: Iterable[float]) -> dict[str, Any]:
 
 def few_ticks(panel: Lines) -> list[float]:
     """Where curves have points on a logarithmic x axis, if these are few: there ticks say more than powers of ten."""
-    values = sorted({x for curve in panel.curves for x in curve.x}) if panel.log_x else []
+    places = {x for curve in panel.curves for x in (*curve.x, *(flag.x for flag in curve.flags))}
+    values = sorted(places) if panel.log_x else []
     return values if len(values) <= FEW_TICKS else []
 
 

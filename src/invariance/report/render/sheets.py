@@ -257,7 +257,7 @@ def is_empty(figure: Figure) -> bool:
 def _drawn(panel: Panel) -> bool:
     match panel:
         case Lines():
-            return any(curve.x for curve in panel.curves)
+            return any(curve.x or curve.flags for curve in panel.curves)
         case Boxes():
             return any(panel.groups.values())
         case Surface():

@@ -221,20 +221,22 @@ class Results:
     @property
     def provenance(self) -> str:
         """How the numbers were made: scale, the recipes that the runs had, seeds, selection rule."""
+        several = any(len(row.runs) > 1 for row in self.rows.values())
+        deviation = " (± population standard deviation)" if several else ""
+        return f"{self.runs_text}{deviation} · checkpoint: {label(self.selection)}"
+
+    @property
+    def runs_text(self) -> str:
+        """The runs in words: their scale, the recipes that they had, and how many seeds there are of each."""
         seeds = sorted({len(row.runs) for row in self.rows.values()})
         counted = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) if seeds else "no"
-        deviation = " (± population standard deviation)" if seeds and seeds[-1] > 1 else ""
         included = ", collapsed ones included" if self.with_collapsed else ""
-        parts = [
-            scale_text(self.plan),
-            *recipes_text(row.spec for row in self.rows.values()),
-            f"{counted} seed{'' if seeds == [1] else 's'}{deviation}{included}",
-            f"checkpoint: {label(self.selection)}",
-        ]
-        return " · ".join(parts)
+        recipes = recipes_text(row.spec for row in self.rows.values())
+        seeds_text = f"{counted} seed{'' if seeds == [1] else 's'}{included}"
+        return " · ".join((_scale_text(self.plan), *recipes, seeds_text))
 
 
-def scale_text(plan: Plan) -> str:
+def _scale_text(plan: Plan) -> str:
     """The scale in words; runs that several scales have are said to be of all of them."""
     if plan.alike:
         return f"scales {', '.join(sorted((plan.scale, *plan.alike), key=list(SCALES).index))}, which share these runs"
