@@ -45,18 +45,18 @@ class SelectedRuns:
         return cls(tuple(own), tuple(outcomes), selection, with_collapsed)
 
     @property
-    def by_seed(self) -> dict[int, Checkpoint]:
-        """The checkpoints that count, by the seeds of their runs."""
-        return {
-            run.spec.seed: outcome.checkpoint
-            for run, outcome in zip(self.runs, self.outcomes, strict=True)
-            if outcome.checkpoint and (self.with_collapsed or outcome.status == "finished")
-        }
-
-    @property
     def chosen(self) -> list[Checkpoint]:
         """The checkpoints that count."""
-        return list(self.by_seed.values())
+        return [o.checkpoint for o in self.outcomes if o.checkpoint and self._counts(o)]
+
+    @property
+    def by_seed(self) -> dict[int, Checkpoint]:
+        """The same by the seeds of their runs."""
+        pairs = zip(self.runs, self.outcomes, strict=True)
+        return {run.spec.seed: o.checkpoint for run, o in pairs if o.checkpoint and self._counts(o)}
+
+    def _counts(self, outcome: Outcome) -> bool:
+        return self.with_collapsed or outcome.status == "finished"
 
     @property
     def collapsed(self) -> int:

@@ -1,7 +1,7 @@
 """Artefacts in a terminal of any width: tables in as many parts as fit, curves as bars."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -53,43 +53,56 @@ class Printed:
         widest = max([*map(len, self.heading.split("\n")), *(cell.cell_len for cell in self.cells)])
         return min(widest, WORDS) if self.words else widest
 
+    def aligned(self) -> tuple[Text, list[Text]]:
+        """Its heading and its cells, numbers to the right."""
+        if self.words:
+            return Text(self.heading), self.cells
+        heading = "\n".join(f"{line:>{self.width}}" for line in self.heading.split("\n"))
+        return Text(heading), [Text(" " * (self.width - cell.cell_len)).append_text(cell) for cell in self.cells]
+
 
 class Fitted:
-    """A sheet in as many tables as the width of the terminal takes; all of them begin with the labels."""
+    """A sheet as one table, or, where the terminal is too narrow for it, as several for each group of columns."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
-        self.labels = Printed(sheet.heading, [Text(row.label) for row in sheet.rows])
-        self.columns = [_printed(sheet, index) for index in range(len(sheet.columns))]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Every table that it takes."""
-        label = min(self.labels.width, options.max_width // 3)
-        table: list[Printed] = []
-        for column in self.columns:
-            if table and _width([*table, *column]) + label > options.max_width - EDGES:
-                yield self._drawn(table, label)
-                table = []
-            table += column
-        yield self._drawn(table, label)
-
-    def _drawn(self, columns: Sequence[Printed], label: int) -> Drawn:
-        table = _empty(self.sheet.title)
-        table.add_column(Text(self.labels.heading), min_width=label, max_width=max(label, 1), overflow="fold")
-        for column in columns:
-            if column.words:
-                table.add_column(Text(column.heading), overflow="fold")
-            else:
-                table.add_column(
-                    Text(column.heading, justify="right"), style=column.style, no_wrap=True, justify="right"
-                )
-        for cells in zip(self.labels.cells, *(column.cells for column in columns), strict=True):
-            table.add_row(*cells)
-        return table
+        """Every table that it takes; all of them begin with the labels."""
+        groups = len(self.sheet.groups)
+        whole = list(_tables(self.sheet, options.max_width))
+        if len(whole) == 1 or groups == 1:
+            yield from whole
+        else:
+            for group in range(groups):
+                yield from _tables(self.sheet.part(slice(group, group + 1)), options.max_width)
 
 
-def _width(columns: Sequence[Printed]) -> int:
-    return sum(column.width + GAP for column in columns)
+def _tables(sheet: Sheet, width: int) -> Iterator[Drawn]:
+    """As many columns in a table as fit into a terminal of this width."""
+    labels = Printed(sheet.heading, [Text(row.label) for row in sheet.rows], words=True)
+    label = min(max([len(sheet.heading), *(cell.cell_len for cell in labels.cells)]), width // 3)
+    columns: list[Printed] = []
+    for index in range(len(sheet.columns)):
+        more = _printed(sheet, index)
+        if columns and sum(column.width + GAP for column in (*columns, *more)) + label > width - EDGES:
+            yield _drawn(sheet.title, labels, label, columns)
+            columns = []
+        columns += more
+    yield _drawn(sheet.title, labels, label, columns)
+
+
+def _drawn(title: str, labels: Printed, width: int, columns: Sequence[Printed]) -> Drawn:
+    table = _empty(title)
+    table.add_column(Text(labels.heading), min_width=width, max_width=max(width, 1), overflow="fold")
+    cells = [labels.cells]
+    for column in columns:
+        heading, own = column.aligned()
+        table.add_column(heading, style=column.style, no_wrap=not column.words, overflow="fold")
+        cells.append(own)
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
+    return table
 
 
 def _printed(sheet: Sheet, index: int) -> list[Printed]:
