@@ -58,8 +58,9 @@ def test_numbers_of_table_4_stand_beside_the_two_recipes_it_has():
 def show(run, averages, method="IRMv1"):
     rows = {}
     for setting, values in averages.items():
-        spec = regimes("quick", method)[setting].spec
-        rows[spec.key] = SelectedRuns.of([run(spec, v / 100) for v in values], "last")
+        arm = regimes("quick", method)[setting]
+        spec = arm.spec
+        rows[arm.identity] = SelectedRuns.of([run(spec, v / 100) for v in values], "last")
     (table,) = STUDY.show(Results(STUDY.plan("quick"), "last", rows))
     return table.notes
 

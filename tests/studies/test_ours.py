@@ -40,9 +40,10 @@ def test_the_two_profiles_over_a_run_share_an_axis(results):
     study = STUDIES["collapse"]()
     figure, table = study.show(results(study, "ours", 1))
     assert isinstance(figure, Figure)
-    for panel in figure.panels:
-        assert {curve.dashed for curve in panel.curves} == {True, False}
-        assert all(curve.x[-1] == 1.0 for curve in panel.curves)
+    paper, debiased = figure.panels[:3], figure.panels[3:]
+    assert [panel.title.partition(":")[0] for panel in figure.panels] == ["paper"] * 3 + ["debiased"] * 3
+    assert [panel.span for panel in paper] == [panel.span for panel in debiased]
+    assert all(curve.x[-1] == 1.0 for panel in figure.panels for curve in panel.curves)
     assert isinstance(table, Table)
     assert len(table.lines) == 8
     assert all(line.cells[-1] == "never" and line.cells[2] >= line.cells[6] for line in table.lines)

@@ -11,7 +11,9 @@ from invariance.studies.table_5 import LARGER, METHODS
 class TableA1(AccuracyTable):
     """Table 5 with the two small data sets beside it."""
 
-    title: ClassVar[str] = "Table A1: all methods on all seven data sets"
+    number: ClassVar[str] = "Table A1"
+    position: ClassVar[int] = 12
+    title: ClassVar[str] = "all methods on all seven data sets"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over the test environments, in %; small batches throughout. The paper's "
         "claim: BLOC-IRM has the highest average on every data set."

@@ -10,7 +10,9 @@ from invariance.studies.support.base import BASELINES, Arm, arm
 class TableA4(AccuracyTable):
     """A second thing that changes between training environments: how frequent classes, digits or shades are."""
 
-    title: ClassVar[str] = "Table A4: environments that also differ in classes, digits or shades"
+    number: ClassVar[str] = "Table A4"
+    position: ClassVar[int] = 15
+    title: ClassVar[str] = "environments that also differ in classes, digits or shades"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments, in %; small batches. Training environments "
         "differ in β and in one more respect (Krueger et al. 2021), here at p = 0.5, a number the paper does not "

@@ -10,7 +10,9 @@ from invariance.studies.support.base import Arm, arm
 class TableA5(AccuracyTable):
     """A case in which IRMv1 is known to do worse than ERM (Kamath et al. 2021)."""
 
-    title: ClassVar[str] = "Table A5: a failure case of IRMv1"
+    number: ClassVar[str] = "Table A5"
+    position: ClassVar[int] = 16
+    title: ClassVar[str] = "a failure case of IRMv1"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments of Colored-MNIST, in %, with label noise α = "
         "0.1 and training at β = 0.2 and 0.25, where shape predicts better than colour; the best possible average is "
