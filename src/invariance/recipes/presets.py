@@ -65,6 +65,10 @@ PRESETS: dict[str, Preset] = {
         TWO_PHASE,
         "two-phase",
     ),
+    "all-samples": Preset(
+        "another recipe, as in two-phase+all-samples, with every update on all samples; 500 updates",
+        {"batch_size": None, "penalty_batch_size": None, "epochs": 500},
+    ),
     "short-full": Preset(
         "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",
         {"epochs": 100, "lr_scale": 4.0, "schedule": "decay"},
