@@ -5,7 +5,6 @@ everything else that a run may have for a few, in float64, where nothing hides b
 """
 
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.distributed import TCPStore
 from torch.multiprocessing import start_processes
 
 from invariance.cli import main
@@ -216,13 +216,13 @@ def half_a_run(folder: Path) -> None:
 def set_rank(rank: int, ranks: int, port: int) -> None:
     """The environment that torchrun gives a process."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
 
 
 def launch(on_rank: Callable[..., None], folder: Path, ranks: int, *arguments: object) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start_processes(on_rank, (folder, ranks, port, *arguments), ranks, start_method="fork")
+    """Run a function on ranks. As with torchrun, this process holds the store by which they meet."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    start_processes(on_rank, (folder, ranks, store.port, *arguments), ranks, start_method="fork")
 
 
 if __name__ == "__main__":

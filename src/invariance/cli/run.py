@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out
-from invariance.cli.options import Device, out
+from invariance.cli.follow import STORE, StorePath, Workers, carry_out, ended, last_line
+from invariance.cli.options import Device
 
 
 def run(
@@ -32,4 +32,4 @@ def run(
                 reason = f"{type(error).__name__}: {error}"
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
     carry_out(specs, store, workers, device)
-    out().print(f"{len(specs)} runs: see 'invariance runs list --store {store}'", highlight=False)
+    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))

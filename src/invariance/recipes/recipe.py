@@ -1,5 +1,6 @@
 """How a method is trained, whatever it is: batches, learning rate, gradient, optimiser."""
 
+from math import ceil
 from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
@@ -51,3 +52,10 @@ class Recipe:
     average: Share = 0.0
     augment: Augment | None = None
     precision: Literal["full", "bf16"] = "full"
+
+    def updates(self, rows: int) -> tuple[int, int]:
+        """After how many updates on so many samples the penalty sets in, and how many there are in all."""
+        sizes = self.batch_size, self.penalty_batch_size or self.batch_size
+        before, after = (self.epochs * ceil(rows / min(rows, size or rows)) for size in sizes)
+        switch = round(self.warmup * before)
+        return switch, switch + after - round(self.warmup * after)

@@ -75,14 +75,11 @@ class Training:
         self.method, self.recipe, self.seed, self.first = method, recipe, seed, first
         self.device = model.device
         self.data = Batch.of(environments, family).to(self.device)
-        rows = len(self.data.y)
         names = [e.name for e in environments]
         sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
         samplers = [BatchSampler(names, self.data.counts, size, seed) if size else None for size in sizes]
         self.samplers = [(sampler, shard(sampler.counts if sampler else self.data.counts)) for sampler in samplers]
-        before, after = (recipe.epochs * math.ceil(rows / min(rows, size or rows)) for size in sizes)
-        self.switch = first + round(recipe.warmup * before)
-        self.steps = self.switch + (after - round(recipe.warmup * after))
+        self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
         self.model = self._prepared(model)
         self.players = {player.name: player for player in method.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
