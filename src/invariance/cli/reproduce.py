@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out, finished, span
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+    finished,
+    span,
+)
 from invariance.cli.options import Json, out, print_json, writable
 
 if TYPE_CHECKING:
@@ -32,6 +41,8 @@ def reproduce(
         typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),
     ] = None,
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -44,6 +55,7 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
     from invariance.core.errors import BadValue
+    from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.studies.support.base import SCALES
     from invariance.studies.support.results import refuse_held_out, results, specs
@@ -59,7 +71,7 @@ def reproduce(
     if page:
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
-    carry_out(needed, store, workers)
+    carry_out(needed, store, chosen(engine, workers=workers, address=address))
     with Store(store) as runs:
         studies = [results(plan, runs, selection) for plan in plans]
         _show([artefact for study in studies for artefact in study.plan.study.show(study)], as_json)
