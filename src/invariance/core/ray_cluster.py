@@ -4,23 +4,36 @@ What is started here listens on the loopback interface only, asks for Ray's toke
 """
 
 import ipaddress
+import json
 import os
+import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, TypeVar
 
+from filelock import FileLock, Timeout
+from platformdirs import user_runtime_path
+
 from invariance.core.errors import BadValue, InvarianceError
-from invariance.core.provenance import cores
+from invariance.core.provenance import cores as usable_cores
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray takes 127.0.0.1 for the machine's address in its network, unless clusters of several machines are switched off.
 The variable is named after the systems where they are off by default."""
-PRIVATE = {**LOOPBACK, "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
-"""For a cluster of our own, which no one else is to use, and which tells no one about itself."""
+PRIVATE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+"""For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""CONNECT_SECONDS = 10.0
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Kept(NamedTuple):
+    """A cluster that is kept, and the process that keeps it."""
+
+    address: str
+    process: int
 
 
 class Node(NamedTuple):
@@ -35,21 +48,51 @@ class Node(NamedTuple):
     """Bytes that are shared by all tasks of the node."""
 
 
-def connect(address: str | None = None) -> ModuleType:
-    """Ray, connected: to ``address`` or ``RAY_ADDRESS``, else to a cluster of this process on this machine.
+def find(address: str | None = None) -> str | None:
+    """Which cluster is meant: ``address``, else ``RAY_ADDRESS``, else the one that is kept on this machine."""
+    if found := address or os.environ.get("RAY_ADDRESS"):
+        return found
+    running = kept()
+    return running.address if running else None
+
+
+def kept() -> Kept | None:
+    """The cluster that was started on this machine and not stopped, or None."""
+    try:
+        with keeper_lock():
+            return None
+    except (Timeout, OSError):
+        try:
+            return Kept(**json.loads(keeper_file().read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):  # it is just being started
+            return None
+
+
+def keeper_file() -> Path:
+    """Where the process that keeps a cluster says so."""
+    return user_runtime_path("invariance", ensure_exists=True) / "ray-cluster.json"
+
+
+def keeper_lock() -> FileLock:
+    """What that process holds as long as it lives, so that a file that was left behind is not taken for a cluster."""
+    return FileLock(keeper_file().with_suffix(".lock"), blocking=False)
+
+
+def connect(address: str | None = None, *, cores: int | None = None) -> ModuleType:
+    """Ray, connected to the cluster that is meant, else to one of this process alone, with some ``cores``.
 
     A connection that is there stays as it is, and all connections last as long as the process.
     """
-    address = address or os.environ.get("RAY_ADDRESS")
+    address = find(address)
     _set_environment(address)
     ray = imported()
     if ray.is_initialized():
         return ray
-    if address and "://" in address:
-        raise BadValue(f"{address} is not the address of a Ray cluster; give HOST:PORT, on a machine of the cluster")
-    options = {"address": address} if address else {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+    if address:
+        _check(address)
+    own = {"address": "local", "num_cpus": cores or usable_cores(), "include_dashboard": False}
     try:
-        ray.init(**options, log_to_driver=False, logging_level="ERROR")
+        ray.init(**({"address": address} if address else own), log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         reason = " ".join(str(error).split())
         raise BadValue(f"cannot use the Ray cluster at {address or 'this machine'}: {reason}") from None
@@ -63,10 +106,25 @@ def connect(address: str | None = None) -> ModuleType:
 
 
 def _set_environment(address: str | None) -> None:
-    """What decides where Ray listens; it is read when Ray is imported, and by its processes."""
-    wanted = (LOOPBACK if is_loopback(address) else {}) if address else PRIVATE
+    """What decides where Ray listens and whom it lets in; it is read when Ray is imported, and by its processes."""
+    running = kept()
+    if address is None or (running and running.address == address):
+        wanted = LOOPBACK | PRIVATE
+    else:
+        wanted = LOOPBACK if is_loopback(address) else {}
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+
+
+def _check(address: str) -> None:
+    """Refuse what is no address, and one where nobody answers, before Ray tries it for long."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or "/" in host or not host:
+        raise BadValue(f"{address!r} is not the address of a Ray cluster; give HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise BadValue(f"no Ray cluster answers at {address} ({error}); 'ray start --head' says its address") from None
 
 
 def imported() -> ModuleType:
