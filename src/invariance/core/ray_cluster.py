@@ -22,7 +22,8 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray takes 127.0.0.1 for the machine's address in its network, unless clusters of several machines are switched off.
 The variable is named after the systems where they are off by default."""
 PRIVATE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
-"""For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""CONNECT_SECONDS = 10.0
+"""For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""
+CONNECT_SECONDS = 10.0
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
