@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -107,7 +108,9 @@ def connect(address: str | None = None, *, cores: int | None = None) -> ModuleTy
 
 
 def _set_environment(address: str | None) -> None:
-    """What decides where Ray listens and whom it lets in; it is read when Ray is imported, and by its processes."""
+    """What decides where Ray listens and whom it lets in. It is read when Ray is imported: afterwards it is too late."""
+    if "ray" in sys.modules:
+        return
     running = kept()
     if address is None or (running and running.address == address):
         wanted = LOOPBACK | PRIVATE
