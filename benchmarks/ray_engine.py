@@ -21,9 +21,9 @@ import torch
 from harness import Options, show
 
 from invariance.core.ray_cluster import LOOPBACK, PRIVATE, connect
+from invariance.core.shipment import Packer
 from invariance.experiments.engines import run_all
 from invariance.experiments.run import execute, load_benchmark
-from invariance.experiments.shipment import Packer
 from invariance.experiments.spec import Spec
 
 MESSAGES = 200

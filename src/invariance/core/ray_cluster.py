@@ -8,10 +8,9 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 from platformdirs import user_runtime_path
@@ -25,10 +24,6 @@ The variable is named after the systems where they are off by default."""
 PRIVATE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 """For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""
 CONNECT_SECONDS = 10.0
-
-Shared = TypeVar("Shared")
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class Kept(NamedTuple):
@@ -108,7 +103,7 @@ def connect(address: str | None = None, *, cores: int | None = None) -> ModuleTy
 
 
 def _set_environment(address: str | None) -> None:
-    """What decides where Ray listens and whom it lets in. It is read when Ray is imported: afterwards it is too late."""
+    """What decides where Ray listens and whom it lets in. It is read when Ray is imported; later is too late."""
     if "ray" in sys.modules:
         return
     running = kept()
@@ -162,14 +157,3 @@ def nodes(ray: ModuleType) -> list[Node]:
         for node in ray.nodes()
         if node["Alive"] and (resources := node["Resources"]) is not None
     ]
-
-
-def mapped(
-    function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item], *, address: str | None = None
-) -> list[Result]:
-    """``function(shared, item)`` of every item, as tasks of one core each; ``shared`` goes to each node once."""
-    ray = connect(address)
-    task = ray.remote(num_cpus=1)(function)
-    place = ray.put(shared)
-    found: list[Result] = ray.get([task.remote(place, item) for item in items])
-    return found

@@ -20,10 +20,10 @@ from invariance.core.errors import InvarianceError
 from invariance.core.fields import STRICT, NonNegative
 from invariance.core.provenance import Provenance, provenance
 from invariance.core.ray_cluster import connect, nodes
+from invariance.core.shipment import Packer, unpacked
 from invariance.experiments import resume
 from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
 from invariance.experiments.run import ResumeState, Run, executing, failure, load_benchmark, resume_state
-from invariance.experiments.shipment import Packer, unpacked
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 

@@ -1,22 +1,25 @@
-"""Benchmarks on their way to other machines: their arrays apart, each sent to a node once."""
+"""Samples on their way to other machines: their arrays apart, each sent to a node once."""
 
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from invariance.core.environment import Benchmark
+from invariance.core.ray_cluster import connect
 
 INLINE_BYTES = 100_000
-"""Smaller arrays travel with the benchmark, as Ray sends small values."""
+"""Smaller arrays travel with what they belong to."""
 
 Array = NDArray[Any]
+Shared = TypeVar("Shared")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class _Object(NamedTuple):
@@ -31,14 +34,14 @@ class _Remote(NamedTuple):
 
 
 class Packer:
-    """Takes benchmarks apart. The same array, by its content, is put once, whatever benchmarks have it in common."""
+    """Takes values apart. The same array, by its content, is put once, whatever values have it in common."""
 
     def __init__(self, put: Callable[[Array], Any]) -> None:
         self.put = put
         self.places: dict[bytes, Any] = {}
 
     def packed(self, value: Any) -> Any:
-        """A benchmark, or a part of one, with places for its large arrays."""
+        """A benchmark, an environment, or whatever dataclass holds them, with places for its large arrays."""
         if isinstance(value, Tensor | np.ndarray):
             array = np.ascontiguousarray(value)
             return value if array.nbytes < INLINE_BYTES else _Remote(self._place(array), isinstance(value, Tensor))
@@ -55,12 +58,11 @@ class Packer:
         return self.places[key]
 
 
-def unpacked(packed: Any, get: Callable[[Any], Array]) -> Benchmark:
-    """The benchmark that was packed; its large arrays stay in the object store, and are not to be written to."""
+def unpacked(packed: Any, get: Callable[[Any], Array]) -> Any:
+    """The value that was packed; its large arrays stay in the object store, and are not to be written to."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writ", UserWarning)
-        benchmark: Benchmark = _unpacked(packed, get)
-    return benchmark
+        return _unpacked(packed, get)
 
 
 def _unpacked(packed: Any, get: Callable[[Any], Array]) -> Any:
@@ -72,3 +74,17 @@ def _unpacked(packed: Any, get: Callable[[Any], Array]) -> Any:
         case tuple():
             return tuple(_unpacked(each, get) for each in packed)
     return packed
+
+
+def mapped(function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]) -> list[Result]:
+    """``function(shared, item)`` of every item, by tasks of one core each on the Ray cluster that is connected."""
+    ray = connect()
+
+    @ray.remote(num_cpus=1)  # type: ignore[untyped-decorator]
+    def task(shared: Shared, packed: Any) -> Result:
+        torch.set_num_threads(1)
+        return function(shared, unpacked(packed, ray.get))
+
+    packer, place = Packer(ray.put), ray.put(shared)
+    found: list[Result] = ray.get([task.remote(place, packer.packed(item)) for item in items])
+    return found
