@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec

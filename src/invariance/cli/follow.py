@@ -2,14 +2,16 @@
 
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from invariance.cli.options import errors, say_partial
+from invariance.cli.options import errors, out, say_partial
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
     from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
 
-INTERRUPTED = 130
+INTERRUPTED, INCOMPLETE = 130, 3
+"""Exit codes: stopped by the user; ended with runs that failed or are missing."""
 QUIET = 30.0
 """Seconds between two lines where there is no terminal."""
+UNFINISHED = ("failed", "missing", "diverged", "collapsed")
+"""How a run may end but well, the worst first."""
 DAY = 86_400.0
 MONTH = 365.25 / 12 * DAY
 
@@ -74,6 +79,49 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
     follow.conclude()
 
 
+class Ended(NamedTuple):
+    """How the runs that a command needed ended; ``waiting`` are places whose data are not here."""
+
+    runs: int
+    counts: Mapping[str, int]
+    waiting: int = 0
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something failed or is missing. A collapsed or diverged run is a result."""
+        return bool(self.waiting or self.counts.get("failed") or self.counts.get("missing"))
+
+    def __str__(self) -> str:
+        told = [f"{self.counts[state]} {state}" for state in UNFINISHED if self.counts.get(state)]
+        told = [f"{', '.join(told)} of {self.runs} run{'s' * (self.runs != 1)}"] if told else []
+        waiting = f"{self.waiting} place{'s wait' if self.waiting > 1 else ' waits'} for data" if self.waiting else ""
+        return "; ".join(filter(None, (*told, waiting)))
+
+
+def ended(specs: "Iterable[Spec]", store: Path, waiting: int = 0) -> Ended:
+    """What a store says of these runs."""
+    from invariance.experiments.store import Store
+
+    keys = {spec.key for spec in specs}
+    states: dict[str, str] = {}
+    if keys and store.exists():
+        with Store(store) as opened:
+            states = {run.key: run.status for run in opened.summaries()}
+    return Ended(len(keys), Counter(states.get(key, "missing") for key in keys), waiting)
+
+
+def last_line(text: str, how: Ended, *, quiet: bool = False) -> None:
+    """Close a command: say what it made and how its runs ended, and leave with a code if some failed or are missing.
+
+    A quiet command, which prints for machines, says so beside its output.
+    """
+    line = " · ".join(filter(None, ("" if quiet else text, str(how))))
+    if line:
+        (errors() if quiet else out()).print(line, highlight=False, markup=False, soft_wrap=True)
+    if how.incomplete:
+        raise typer.Exit(INCOMPLETE)
+
+
 def finished(store: Path) -> set[str]:
     """Keys of the runs that a store holds; a store that is not there holds none."""
     from invariance.experiments.store import Store
@@ -124,7 +172,7 @@ class Follow:
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.total = self.bar.add_task("starting", total=1.0, left=f"about {span(self.left())} in all")
+        self.total = self.bar.add_task("starting", total=1.0, left="")
         self.tasks: dict[str, TaskID] = {}
         self.failures: dict[str, list[str]] = {}  # titles of runs by their reason
 
@@ -135,8 +183,12 @@ class Follow:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def left(self) -> float:
-        """Seconds left for everything: what is left of the expected work, at the pace seen so far."""
+    def left(self) -> str:
+        """The time that is left, in words; nothing until a run is finished, since only then its pace is known."""
+        return f"{span(self.seconds_left())} left" if self.done else ""
+
+    def seconds_left(self) -> float:
+        """For everything: what is left of the expected work, at the pace seen so far."""
         expected = sum(share * self.costs[key] for key, (share, _) in self.worked.items())
         spent = sum(seconds for _, seconds in self.worked.values())
         pace = spent / expected if expected > 0 and spent > 0 else 1.0
@@ -159,9 +211,9 @@ class Follow:
         whole = sum(self.costs.values())
         part = sum(share * self.costs[key] for key, (share, _) in self.worked.items()) / whole
         text = f"{self.done} of {len(self.costs)} runs"
-        self.bar.update(self.total, completed=part, description=text, left=f"{span(self.left())} left")
+        self.bar.update(self.total, completed=part, description=text, left=self.left())
         if self.bar.disable and time.monotonic() - self.last_print > QUIET:
-            print(f"{text}, {span(self.left())} left", file=sys.stderr, flush=True)
+            print(", ".join(filter(None, (text, self.left()))), file=sys.stderr, flush=True)
             self.last_print = time.monotonic()
 
     def conclude(self) -> None:
@@ -178,8 +230,8 @@ class Follow:
         key = event.spec.key
         if key not in self.tasks:
             self.tasks[key] = self.bar.add_task(f"  {title(event.spec)}", total=1.0, left="")
-        left = event.seconds / share - event.seconds if share else self.costs[key]
-        self.bar.update(self.tasks[key], completed=share, left=f"{span(left)} left")
+        left = f"{span(event.seconds / share - event.seconds)} left" if share else ""
+        self.bar.update(self.tasks[key], completed=share, left=left)
 
 
 def title(spec: "Spec") -> str:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, Address, EngineName, StorePath, Workers, carry_out
-from invariance.cli.options import out
+from invariance.cli.follow import STORE, Address, EngineName, StorePath, Workers, carry_out, ended, last_line
 
 
 def run(
@@ -34,4 +33,4 @@ def run(
                 reason = f"{type(error).__name__}: {error}"
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
     carry_out(specs, store, chosen(engine, workers=workers, address=address))
-    out().print(f"{len(specs)} runs: see 'invariance runs list --store {store}'", highlight=False)
+    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))

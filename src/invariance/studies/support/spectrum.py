@@ -11,28 +11,43 @@ BETA = "β="
 UNIT = "accuracy, %"
 
 
-def spectrum(title: str, rows: Mapping[str, SelectedRuns]) -> Lines | None:
-    """Accuracy of every method over the environments, or None where nothing finished."""
+def spectrum(title: str, rows: Mapping[str, SelectedRuns], *, methods: Mapping[str, str] | None = None) -> Lines | None:
+    """Accuracy of every method over the environments, or None where nothing finished.
+
+    Rows that are not called after their method say in ``methods`` which one it is.
+    """
     accuracies = {name: accuracy for name, row in rows.items() if (accuracy := row.curve())}
     if not accuracies:
         return None
     environments = list(dict.fromkeys(e for accuracy in accuracies.values() for e in accuracy))
     places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
     curves = tuple(
-        curve
-        if any(len(values) > 1 for values in accuracies[curve.label].values())
-        else replace(curve, low=(), high=())
-        for curve in (accuracy_curve(name, accuracy, places) for name, accuracy in accuracies.items())
+        replace(
+            accuracy_curve(name, accuracy, places),
+            label=name_with_seeds(name, rows[name]),
+            method=(methods or {}).get(name, name),
+        )
+        for name, accuracy in accuracies.items()
     )
     percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
     axis = "environment" if places else "β, how often the spurious cue contradicts the label"
     return Lines(title, axis, UNIT, curves, span=(0, 100) if percent else None, places=places)
 
 
+def name_with_seeds(name: str, row: SelectedRuns) -> str:
+    """A name, with how many seeds collapsed where some did."""
+    return f"{name} ({row.collapsed} of {len(row.runs)} collapsed)" if row.collapsed else name
+
+
 def accuracy_curve(name: str, accuracy: Mapping[str, Sequence[float]], places: Sequence[str] = ()) -> Curve:
-    """The mean over seeds in each environment, at its β or at its place, with a band of one standard deviation."""
+    """The mean over seeds in each environment, at its β or at its place, with a band of one standard deviation.
+
+    One seed has no band.
+    """
     x = tuple(float(places.index(e)) if places else float(e.removeprefix(BETA)) for e in accuracy)
     means = tuple(fmean(values) for values in accuracy.values())
+    if all(len(values) < 2 for values in accuracy.values()):
+        return Curve(name, x, means, method=name)
     deviations = [pstdev(values) for values in accuracy.values()]
     low, high = (tuple(m + sign * s for m, s in zip(means, deviations, strict=True)) for sign in (-1, 1))
-    return Curve(name, x, means, low, high)
+    return Curve(name, x, means, low, high, method=name)
