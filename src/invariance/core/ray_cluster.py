@@ -6,6 +6,7 @@ What is started here listens on the loopback interface only, asks for Ray's toke
 import ipaddress
 import json
 import os
+import platform
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
-from platformdirs import user_runtime_path
+from platformdirs import user_state_path
 
 from invariance.core.errors import BadValue, InvarianceError
 from invariance.core.provenance import cores as usable_cores
@@ -66,8 +67,8 @@ def kept() -> Kept | None:
 
 
 def keeper_file() -> Path:
-    """Where the process that keeps a cluster says so."""
-    return user_runtime_path("invariance", ensure_exists=True) / "ray-cluster.json"
+    """Where the process that keeps a cluster says so; machines may share a home."""
+    return user_state_path("invariance", ensure_exists=True) / f"ray-cluster-{platform.node()}.json"
 
 
 def keeper_lock() -> FileLock:
