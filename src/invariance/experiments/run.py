@@ -2,13 +2,13 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from invariance.core.device import resolved
 from invariance.core.environment import Benchmark
-from invariance.core.errors import Diverged
+from invariance.core.errors import Diverged, InvarianceError
 from invariance.core.ranks import leader_first, leads
 from invariance.core.seeding import generator
 from invariance.evaluation.diagnostics import scores_and_diagnostics
@@ -69,8 +69,16 @@ class ResumeState(NamedTuple):
     seconds: float
 
 
+class Progress(NamedTuple):
+    """A run at a snapshot: the history so far, and the seconds that it has taken."""
+
+    snapshot: Snapshot
+    history: History
+    seconds: float
+
+
 Watch = Callable[[Snapshot, History, float], None]
-"""Called at every snapshot, with the history so far and the seconds that the run has taken."""
+"""Called with every :class:`Progress` of a run."""
 
 
 def resume_state(snapshot: Snapshot, history: History, seconds: float) -> ResumeState | None:
@@ -100,9 +108,23 @@ def execute(
     Several ranks do it together, each of them by this call, and the leader alone measures and watches. The number of
     ranks and the device change the numbers by rounding alone, and may change where a run resumes.
     """
-    start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     with leader_first():
         benchmark = load_benchmark(spec)
+    execution = executing(spec, benchmark, resume_from=resume_from, device=device)
+    while True:
+        try:
+            progress = next(execution)
+        except StopIteration as end:
+            executed: Executed = end.value
+            return executed
+        watch(*progress)
+
+
+def executing(
+    spec: Spec, benchmark: Benchmark, *, resume_from: ResumeState | None = None, device: str = "cpu"
+) -> Generator[Progress, None, Executed]:
+    """The same on data that are loaded, snapshot by snapshot, and then the run."""
+    start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     model = fresh_model(spec, benchmark).to(resolved(device))
     history = resume_from.history if resume_from else ()
     status: Status = "finished"
@@ -124,7 +146,7 @@ def execute(
                 continue
             if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
-            watch(snapshot, history, time.perf_counter() - start)
+            yield Progress(snapshot, history, time.perf_counter() - start)
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
@@ -133,6 +155,12 @@ def execute(
     grid = landscape(model, benchmark, points, spec.seed) if points else None
     run = Run(spec, status, history, time.perf_counter() - start, reason, digest(model), grid)
     return Executed(run, model, benchmark)
+
+
+def failure(spec: Spec, error: BaseException, seconds: float) -> Run:
+    """The run that an error has ended; an error of our own is its own explanation."""
+    reason = str(error) if isinstance(error, InvarianceError) else f"{type(error).__name__}: {error}"
+    return Run(spec, "failed", (), seconds, " ".join(reason.split()))
 
 
 def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
