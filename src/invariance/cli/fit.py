@@ -79,12 +79,14 @@ def fit(
     are guessed and shown, and options change them. In a folder of images, the first level of folders are the
     environments and the second the classes. The output folder holds the model, its card and report.html.
     """
+    from invariance.core.device import resolved
     from invariance.core.errors import DataError
     from invariance.core.model_folder import claim
 
     if not data.exists():
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
     claim(output, overwrite=overwrite)
+    resolved(device)
     if data.is_dir():
         columns = {"numeric": numeric, "categorical": categorical, "ignore": ignore}
         refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
