@@ -36,9 +36,11 @@ bench: .venv/report
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/ray_engine.py
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/shifts.py
+	$(BIN)/python benchmarks/ranks.py
 
 # One stamp an extra: `.venv/dev` is the environment with the extra `dev` installed.
 .venv/%: pyproject.toml constraints.txt

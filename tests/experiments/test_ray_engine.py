@@ -20,7 +20,7 @@ PATIENT = {
     "RAY_raylet_start_wait_time_s": "600",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_gcs_server_request_timeout_seconds": "600",
-    "RAY_health_check_failure_threshold": "1000",
+    "RAY_health_check_timeout_ms": "600000",
     "RAY_worker_niceness": "0",
 }
 """On a busy machine Ray's processes take long to start; only a node that was killed is to be taken for lost.
