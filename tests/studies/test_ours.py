@@ -15,7 +15,8 @@ def test_debiasing_and_penalty_are_told_apart():
         assert (neither.debias, debiasing.debias) == (0, 2)
         for method in ("IRMv1", "REx", "BLOC-IRM"):
             penalty, both = arms[method, data, "penalty"], arms[method, data, "both"]
-            assert (penalty.recipe.debias, penalty.objective.gamma) == (0, 1e6)
+            assert penalty.recipe.debias == 0
+            assert penalty.objective.gamma >= 1e3
             assert (both.recipe.debias, both.objective.gamma) == (2, 1.0)
             assert both.recipe == debiasing
 

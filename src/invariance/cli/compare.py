@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import INCOMPLETE, STORE, StorePath, Workers, carry_out, ended, last_line
+from invariance.cli.follow import (
+    INCOMPLETE,
+    STORE,
+    Address,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    last_line,
+)
 from invariance.cli.options import Changes, Json, RecipeName, draw, out, print_json, writable
 
 if TYPE_CHECKING:
@@ -19,6 +29,8 @@ def compare(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -34,6 +46,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
+    from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
     from invariance.studies.support.results import held_out, results, specs
@@ -45,7 +58,7 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, workers)
+    carry_out(needed, store, chosen(engine, workers=workers, address=address))
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

@@ -4,6 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -15,7 +16,7 @@ from invariance.cli.options import errors, out, say_partial
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from invariance.experiments.engine import Event
+    from invariance.experiments.engines.base import Engine, Event
     from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
 
@@ -30,6 +31,13 @@ MONTH = 365.25 / 12 * DAY
 
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where runs are made: local (processes of this machine) or ray (a cluster).")
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
+]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -47,11 +55,8 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
-    from invariance.core.provenance import cores
-    from invariance.experiments.engine import run_all
-
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
@@ -62,10 +67,10 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     missing = _with_data(missing)
     for data in {repr(spec.data): spec.data for spec in missing}.values():
         say_partial(data)
-    many = min(workers or cores(), len(missing))
+    many = min(engine.capacity(), len(missing))
     try:
-        with Follow(missing, many) as follow:
-            for event in run_all(missing, store, many):
+        with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
+            for event in engine.run(missing, store):
                 follow.see(event)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out, ended, finished, last_line, span
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    finished,
+    last_line,
+    span,
+)
 from invariance.cli.options import Json, out, print_json, writable
 from invariance.core.fields import finite
 
@@ -33,6 +44,8 @@ def reproduce(
         typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),
     ] = None,
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -46,6 +59,7 @@ def reproduce(
 ) -> None:
     """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
     from invariance.core.errors import BadValue
+    from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
     from invariance.studies.support.base import SCALES
@@ -63,7 +77,7 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    carry_out(needed, store, workers)
+    carry_out(needed, store, chosen(engine, workers=workers, address=address))
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]

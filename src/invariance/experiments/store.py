@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from invariance.core.errors import BadValue, StoreError, UnknownName
-from invariance.core.provenance import provenance
+from invariance.core.provenance import Provenance, provenance
 from invariance.experiments.run import Run
 
 APPLICATION = 0x1A7C0DE
@@ -157,14 +157,14 @@ class Store:
         """Let go of the file."""
         self.connection.close()
 
-    def add(self, run: Run) -> None:
-        """Write a run. An existing result stays; a failure is replaced."""
+    def add(self, run: Run, made_with: Provenance | None = None) -> None:
+        """Write a run, made here unless ``made_with`` says otherwise. A result stays; a failure is replaced."""
         spec, test = run.spec, run.history[-1].test if run.history else None
         scores = (test.mean, test.worst, test.gap) if test else (None,) * 3
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row: list[Any] = [spec.key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed]
         row += [spec.hold_out, run.status, run.reason, run.seconds, *scores, now]
-        self.restore([Summary(*row)._asdict() | run.to_json() | provenance()])
+        self.restore([Summary(*row)._asdict() | run.to_json() | (made_with or provenance())])
 
     def restore(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write runs as :meth:`records` gives them: under their keys, with their dates and provenances."""

@@ -10,7 +10,7 @@ from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
 from invariance.training.selection import RULES, label
 
 DATA = ("Colored-MNIST", "Colored-FMNIST")
-PROFILES = {"debiased": "debiased", "penalty alone": "short"}
+PROFILES = {"debiased": "debiased", "penalty alone": "two-phase"}
 COLUMNS = (*PROFILES, PAPER)
 
 

@@ -3,7 +3,7 @@
 from typing import ClassVar, final
 
 from invariance.studies.support.accuracy import AccuracyTable
-from invariance.studies.support.base import Arm, arm
+from invariance.studies.support.base import OWN, Arm, arm
 from invariance.studies.table_5 import LARGER, METHODS
 
 
@@ -21,4 +21,4 @@ class TableA1(AccuracyTable):
 
     def arms(self, scale: str) -> list[Arm]:
         sets = ("Colored-MNIST", "Colored-FMNIST", *LARGER)
-        return [arm(scale, method, data, "small batch", "small-batch") for data in sets for method in METHODS]
+        return [arm(scale, method, data, "small batch", "small-batch") for data in sets for method in (*METHODS, OWN)]

@@ -5,11 +5,11 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Line, Quantity, Table
 from invariance.studies.support.accuracy import AVERAGE_AND_GAP, AccuracyTable
-from invariance.studies.support.base import BASELINES, Arm, Results, arm
+from invariance.studies.support.base import BASELINES, OWN, Arm, Results, arm
 from invariance.studies.support.printed import printed
 
 DATA = "Colored-MNIST"
-METHODS = ("GrayScale", "ERM", *BASELINES, "BLOC-IRM")
+METHODS = ("GrayScale", "ERM", *BASELINES, "BLOC-IRM", OWN)
 ENVIRONMENTS = {"β 0.1, 0.15": [0.1, 0.15], "β 0.1, 0.15, 0.2": [0.1, 0.15, 0.2]}
 
 

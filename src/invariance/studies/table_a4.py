@@ -3,7 +3,7 @@
 from typing import ClassVar, final
 
 from invariance.studies.support.accuracy import AccuracyTable
-from invariance.studies.support.base import BASELINES, Arm, arm
+from invariance.studies.support.base import BASELINES, OWN, Arm, arm
 
 
 @final
@@ -25,5 +25,5 @@ class TableA4(AccuracyTable):
             arm(scale, method, data, f"{shift} imbalance", "small-batch", {"data": {"shift": shift}})
             for data in ("Colored-MNIST", "Colored-FMNIST")
             for shift in ("class", "digit", "colour")
-            for method in ("GrayScale", "ERM", *BASELINES, "BLOC-IRM")
+            for method in ("GrayScale", "ERM", *BASELINES, "BLOC-IRM", OWN)
         ]

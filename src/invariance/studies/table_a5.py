@@ -3,7 +3,7 @@
 from typing import ClassVar, final
 
 from invariance.studies.support.accuracy import AccuracyTable
-from invariance.studies.support.base import Arm, arm
+from invariance.studies.support.base import OWN, Arm, arm
 
 
 @final
@@ -24,5 +24,5 @@ class TableA5(AccuracyTable):
         changes = {"data": {"alpha": 0.1, "betas": [0.2, 0.25]}}
         return [
             arm(scale, method, "Colored-MNIST", "α 0.1, β 0.2, 0.25", "small-batch", changes)
-            for method in ("ERM", "IRMv1", "BLOC-IRM")
+            for method in ("ERM", "IRMv1", "BLOC-IRM", OWN)
         ]

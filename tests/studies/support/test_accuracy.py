@@ -106,7 +106,18 @@ def test_a_table_of_one_metric_is_headed_by_its_settings():
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_table_3_has_the_same_rates_for_its_remedies_at_every_scale(scale):
+def test_table_3_multiplies_the_rate_by_ten_for_lsgd_and_has_one_for_lalr_at_every_scale(scale):
     arms = {a.setting: a.spec for a in STUDIES["table-3"]().arms(scale) if a.method == "IRMv1"}
-    rates = [arms[f"large batch + {name}"].recipe for name in ("LSGD", "LALR")]
-    assert [how.lr * how.lr_scale for how in rates] == pytest.approx([4.898536566546834e-3, 0.1])
+    plain, lsgd, lalr = (arms[f"large batch{name}"].recipe for name in ("", " + LSGD", " + LALR"))
+    assert (lsgd.lr, lsgd.lr_scale) == (plain.lr, 10)
+    assert lalr.lr * lalr.lr_scale == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("scale", ["debiased", "ours"])
+def test_large_and_small_batches_are_one_algorithm(scale):
+    arms = {a.setting: a.spec for a in STUDIES["table-3"]().arms(scale) if a.method == "IRMv1"}
+    large, small = arms["large batch"], arms["small batch"]
+    sizes = {"batch_size": None, "penalty_batch_size": None, "epochs": 500}
+    assert large.objective == small.objective
+    assert large.recipe == replace(small.recipe, **sizes)
+    assert large.recipe.updates(50_000)[1] == 500

@@ -90,13 +90,18 @@ def images(scale: str) -> int:
 def batch_arms(scale: str, data: str, methods: Sequence[str]) -> list[Arm]:
     """Batches of every size for as many epochs as small ones, and the full batch by its own recipe."""
     return [
-        *(
-            arm(scale, method, data, f"batch size {size}", "small-batch", {"recipe": {"batch_size": size}}, x=size)
-            for size in BATCHES[SCALES[scale].detail]
-            for method in methods
-        ),
+        *(_sized(scale, method, data, size) for size in BATCHES[SCALES[scale].detail] for method in methods),
         *(arm(scale, method, data, "full batch", "full-batch", x=images(scale)) for method in methods),
     ]
+
+
+def _sized(scale: str, method: str, data: str, size: int) -> Arm:
+    """Batches of another size; where they grow at the switch, they grow by the same factor."""
+    small = arm(scale, method, data, "", "small-batch").spec
+    assert small  # noqa: S101 - these data sets are in every version
+    factor = (small.recipe.penalty_batch_size or 0) / (small.recipe.batch_size or 1)
+    changes = {"recipe": {"batch_size": size, "penalty_batch_size": round(factor * size) or None}}
+    return arm(scale, method, data, f"batch size {size}", "small-batch", changes, x=size)
 
 
 def width_arms(scale: str, methods: Sequence[str]) -> list[Arm]:
