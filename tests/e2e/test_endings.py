@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from invariance.cli.follow import Ended, Follow
-from invariance.experiments.engine import Event
+from invariance.experiments.engines.base import Event
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
