@@ -23,7 +23,8 @@ from typing import Any
 import torch
 from harness import INPUTS, METHODS, Options, environments, show
 from torch import Tensor
-from torch.multiprocessing import get_context, start_processes
+from torch.multiprocessing import get_context
+from torch.multiprocessing.spawn import start_processes
 
 from invariance.core import ranks
 from invariance.core.batch import Batch

@@ -206,6 +206,24 @@ def test_a_few_longer_steps_below_leave_little_that_the_gradients_have_in_common
     assert one_short > one_long > 2 * five
 
 
+@pytest.mark.parametrize("scale", [1, 30, 1000])
+def test_limited_steps_below_lower_the_risk_on_features_of_any_scale(batch, smooth, scale):
+    model = smooth()
+    z = scale * model.features(batch.x)
+
+    def risk(w: Tensor) -> float:
+        set_head(model, w)
+        return batch.risks(model.head(z)).mean().item()
+
+    start = parameters_to_vector(model.head.parameters()).detach().clone()
+    found = [risk(bloc(inner_lr=1e9, inner_steps=k, limit_inner_lr=True).lower(batch, model, z)[0]) for k in (1, 5)]
+    set_head(model, start)
+    assert risk(start) > found[0]
+    assert risk(start) > found[1]
+    if scale > 1:
+        assert risk(bloc(inner_lr=1.0, inner_steps=5).lower(batch, model, z)[0]) > risk(start)
+
+
 @both_heads
 @pytest.mark.parametrize("unroll", [True, False])
 def test_after_the_move_the_model_holds_the_consensus_of_where_the_step_began(batch, smooth, unroll, deep):

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.distributed import TCPStore
-from torch.multiprocessing import start_processes
+from torch.multiprocessing.spawn import start_processes
 
 from invariance.cli import main
 from invariance.core.catalogue import defaults
@@ -117,7 +117,7 @@ VARIANTS = {
     "irmv0, deep head": Case(IRMv0(gamma=10, estimator="split"), model=lambda: smooth(deep=True)),
     "fishr, deep head": Case(Fishr(gamma=10), model=lambda: smooth(deep=True)),
     "fishr, moving average": Case(Fishr(gamma=10, ema=0.9)),
-    "bloc-irm, adam": Case(BLOCIRM(gamma=10, inner_optimiser="adam", inner_steps=2, centred=True)),
+    "bloc-irm, adam": Case(BLOCIRM(gamma=10, inner_optimiser="adam", inner_steps=2, limit_inner_lr=True)),
     "bloc-irm, deep head": Case(BLOCIRM(gamma=10, inner_steps=2), model=lambda: smooth(deep=True)),
     "sparse-irm, half of the weights": Case(SparseIRM(gamma=10, keep=0.5)),
     "irm-game, stops early": Case(IRMGame(stop_below=0.95)),

@@ -58,7 +58,9 @@ class BLOCIRM(AnnealedMethod):
     Where the lower level is solved, mean_e ∇_w R^e(w*∘θ) = 0, and the stationarity is what the environments disagree
     by. One small step does not solve it: the gradients' common part is then far larger than the disagreement and holds
     θ where training without a penalty left it. A few longer steps (``inner_steps``, ``inner_lr``), with θ's gradient
-    taken through all of them, leave little of it.
+    taken through all of them, leave little of it. ``limit_inner_lr`` shortens them to 1/L where features are so large
+    that they might diverge: L = c·max_e mean_e ‖[z, 1]‖² bounds the curvature of every R^e by a linear head, where c is
+    the largest that the loss has by an output.
     """
 
     title: ClassVar[str] = "BLOC-IRM"
@@ -90,13 +92,16 @@ class BLOCIRM(AnnealedMethod):
     }
     profiles: ClassVar[Preferences] = {
         **AnnealedMethod.profiles,
-        "two-phase": {"gamma_before": 0.0, "inner_steps": 5, "inner_lr": 1.0},
+        "two-phase": {"gamma_before": 0.0, "inner_steps": 5, "inner_lr": 1.0, "limit_inner_lr": True},
     }
+
+    later_fields: ClassVar[tuple[str, ...]] = ("limit_inner_lr", *AnnealedMethod.later_fields)
 
     penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"
     estimator: Estimator = "squared"
     inner_steps: PositiveInt = 1
     inner_lr: Positive = 2e-3
+    limit_inner_lr: bool = False
     inner_optimiser: Literal["gd", "adam"] = "gd"
     unroll: bool = True
 
@@ -136,13 +141,14 @@ class BLOCIRM(AnnealedMethod):
         f = outputs(model.head, w, z)
         g = gradients(batch, model.head, z, f, w)
         each = w.expand(batch.environments, -1)
+        rate = min(self.inner_lr, _longest_step(batch, z)) if self.limit_inner_lr else self.inner_lr
         for k in range(self.inner_steps):
             if k:
                 f = outputs_each(model.head, each, z, batch)
                 g = gradients(batch, model.head, z, f, each)
             if moments:
                 moments, g = adam(moments, g)
-            each = each - self.inner_lr * g
+            each = each - rate * g
         return each.mean(0), moments
 
     def _moments(self, model: Model) -> Moments | None:
@@ -179,3 +185,9 @@ class BLOCIRM(AnnealedMethod):
         store(model.head, w)
         for name, value in (moments._asdict() if moments else {}).items():
             model.memory.get_buffer(name).copy_(value)
+
+
+def _longest_step(batch: Batch, z: Tensor) -> float:
+    """1/L: gradient descent on no environment's risk diverges at this rate, whatever the features' scale."""
+    size = batch.mean(z.detach().square().sum(1)).max() + 1
+    return 1 / (batch.family.curvature * float(size))

@@ -46,11 +46,13 @@ def spectra(settings: Sequence[Setting], how: str) -> tuple[tuple[Figure, ...], 
 
 
 def _collapsed(settings: Iterable[Setting]) -> Iterator[str]:
-    """The methods of each setting of which no seed is drawn."""
+    """The methods of each setting of which seeds collapsed or failed, and those of which none is drawn."""
     for setting in settings:
-        missing = [f"{name} ({row.status})" for name, row in setting.rows.items() if not row.chosen]
-        if missing:
-            yield f"Not drawn in {setting.how}: {', '.join(missing)}."
+        lost = {name: row for name, row in setting.rows.items() if row.failures}
+        for what, drawn in (("Some seeds", True), ("Not drawn", False)):
+            names = [f"{name} ({row.status})" for name, row in lost.items() if bool(row.chosen) == drawn]
+            if names:
+                yield f"{what} in {setting.how}: {', '.join(names)}."
 
 
 def histories(settings: Sequence[Setting]) -> tuple[tuple[Figure, ...], str]:

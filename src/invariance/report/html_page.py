@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -41,7 +42,7 @@ def _environment(colours: Palette) -> Environment:
     )
     environment.filters["formula"] = lambda text: Markup(as_html(text))  # noqa: S704 - it escapes
     environment.filters["packed"] = lambda text: packed(str(text))
-    environment.globals |= {"sheets": sheets, "caption": _caption, "view": lambda figure: _view(figure, colours)}
+    environment.globals |= {"sheets": sheets, "caption": _caption, "view": partial(_view, colours)}
     environment.globals["versions"] = lambda block: _versions(block, environment)
     return environment
 
@@ -62,7 +63,7 @@ def _versions(block: Block, environment: Environment) -> str:
     return packed(json.dumps({"pieces": list(pieces)[1:], "shown": shown}, ensure_ascii=False))
 
 
-def _view(figure: Figure, colours: Palette) -> dict[str, Any]:
+def _view(colours: Palette, figure: Figure) -> dict[str, Any]:
     """What the template needs of a figure."""
     numbers = sheets(figure)
     few = sum(len(sheet.rows) * len(sheet.columns) for sheet in numbers) <= NUMBERS

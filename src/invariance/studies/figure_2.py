@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Boxes, Column, Figure, Line, Lines, Mark, Quantity, Table
 from invariance.studies.support.base import Arm, Results, Study, arm
-from invariance.studies.support.spectrum import UNIT, accuracy_curve, name_with_seeds
+from invariance.studies.support.spectrum import UNIT, accuracy_curve, flagged
 
 DEFAULT = "β=0.9"
 """The only test environment of the literature before the paper."""
@@ -36,9 +36,7 @@ class Figure2(Study):
         arms = results.arms
         rows = {a.method: row for a in arms if (row := results.row(a)) and row.chosen}
         accuracy = {name: row.curve() for name, row in rows.items()}
-        curves = tuple(
-            replace(accuracy_curve(*item), label=name_with_seeds(item[0], rows[item[0]])) for item in accuracy.items()
-        )
+        curves = tuple(flagged(accuracy_curve(*item), rows[item[0]]) for item in accuracy.items())
         panels = (
             Lines("over β", "β", UNIT, curves, marks=(AT_DEFAULT,)),
             Boxes("over all environments", UNIT, {name: _all(each) for name, each in accuracy.items()}),

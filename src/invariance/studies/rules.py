@@ -45,7 +45,7 @@ class Rules(Study):
             for rule in rules
         )
         columns = tuple(Column(metric, profile) for profile in COLUMNS for metric in METRICS)
-        made, notes, over = results.runs_text, results.notes(arms), "the runs of a profile"
+        made, notes, over = results.runs_text, results.notes(arms), "runs of a profile"
         return (Table(self.name, self.title, self.caption, "rule", columns, lines, made, notes, over=over),)
 
 

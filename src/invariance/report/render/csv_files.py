@@ -102,8 +102,10 @@ def _panel(panel: Panel) -> Iterator[Record]:
                 for x, y, low, high in zip(curve.x, curve.y, curve.low or nothing, curve.high or nothing, strict=True):
                     at = panel.places[int(x)] if panel.places else x
                     yield {"series": curve.label, "x": at, "y": y, "low": low, "high": high}
-                yield from ({"series": curve.label, "x": x, "printed": y} for x, y in curve.printed)
-                yield from ({"series": curve.label, "x": f.x, "y": f.y, "note": f.note} for f in curve.flags)
+                for x, y in curve.printed:
+                    yield {"series": curve.label, "x": x, "printed": y}
+                for flag in curve.flags:
+                    yield {"series": curve.label, "x": flag.x, "y": flag.y, "note": flag.note}
         case Boxes():
             for group, values in panel.groups.items():
                 for value in values:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, pstdev
 
-from invariance.core.artefacts import Curve, Lines
+from invariance.core.artefacts import Curve, Flag, Lines
 from invariance.experiments.selected_runs import SelectedRuns
 
 BETA = "β="
@@ -22,11 +22,7 @@ def spectrum(title: str, rows: Mapping[str, SelectedRuns], *, methods: Mapping[s
     environments = list(dict.fromkeys(e for accuracy in accuracies.values() for e in accuracy))
     places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
     curves = tuple(
-        replace(
-            accuracy_curve(name, accuracy, places),
-            label=name_with_seeds(name, rows[name]),
-            method=(methods or {}).get(name, name),
-        )
+        replace(flagged(accuracy_curve(name, accuracy, places), rows[name]), method=(methods or {}).get(name, name))
         for name, accuracy in accuracies.items()
     )
     percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
@@ -34,9 +30,11 @@ def spectrum(title: str, rows: Mapping[str, SelectedRuns], *, methods: Mapping[s
     return Lines(title, axis, UNIT, curves, span=(0, 100) if percent else None, places=places)
 
 
-def name_with_seeds(name: str, row: SelectedRuns) -> str:
-    """A name, with how many seeds collapsed where some did."""
-    return f"{name} ({row.collapsed} of {len(row.runs)} collapsed)" if row.collapsed else name
+def flagged(curve: Curve, row: SelectedRuns) -> Curve:
+    """The curve, with a mark at its end where some of its seeds collapsed."""
+    if not row.collapsed:
+        return curve
+    return replace(curve, flags=(Flag(curve.x[-1], curve.y[-1], row.status),))
 
 
 def accuracy_curve(name: str, accuracy: Mapping[str, Sequence[float]], places: Sequence[str] = ()) -> Curve:
