@@ -30,7 +30,7 @@ docs: .venv/docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
-bench: .venv/report
+bench: .venv/dev
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
