@@ -67,8 +67,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader (a pager, head) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except (typer.TyperException, InvarianceError, OSError, MemoryError) as error:
-        if os.environ.get("INVARIANCE_DEBUG"):
+    except (typer.TyperException, InvarianceError, OSError, MemoryError, RuntimeError) as error:
+        known = not isinstance(error, RuntimeError) or _out_of_memory(error)
+        if not known or os.environ.get("INVARIANCE_DEBUG"):
             raise
         code = 2 if isinstance(error, typer.TyperException) else 1
         if line := _line(error):  # none where help was shown instead
@@ -78,11 +79,16 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _out_of_memory(error: Exception) -> bool:
+    """Whether Python or torch, which has no error of its own for it, could not get memory."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+
+
 def _line(error: Exception) -> str:
     if isinstance(error, typer.TyperException):
         message = error.format_message()
         return f"{message}{'' if message.endswith(('.', '?')) else '.'} Try --help." if message else ""
-    if isinstance(error, MemoryError):
+    if _out_of_memory(error):
         return "there is not enough memory; use a smaller model, smaller images or fewer samples"
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"

@@ -54,7 +54,9 @@ def fit(
     ] = None,
     width: Annotated[
         Number,
-        typer.Option("--width", min=1, help="Images: channels of the ResNet-18's first layer.", show_default="16"),
+        typer.Option(
+            "--width", min=1, max=1024, help="Images: channels of the ResNet-18's first layer.", show_default="16"
+        ),
     ] = None,
     epochs: Annotated[
         Number,
