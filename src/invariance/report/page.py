@@ -1,8 +1,10 @@
 """The report as one page: everything it shows as a value, and that value as HTML that needs nothing but itself."""
 
 import re
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -15,6 +17,7 @@ from invariance.report.render.charts import charts, embedded, legend
 from invariance.report.render.palette import Palette, palette
 from invariance.report.render.sheets import is_empty, sheets
 
+ATTRIBUTES = "style-src-attr 'unsafe-inline'"
 NUMBERS = 400
 """Numbers of a figure up to which they are also listed beneath it."""
 
@@ -64,7 +67,31 @@ def render(page: Page) -> str:
     environment.globals["view"] = lambda figure: _view(figure, colours)
     own = {name: Markup(here.joinpath(f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}  # noqa: S704
     template = environment.from_string(here.joinpath("page.html.jinja").read_text(encoding="utf-8"))
-    return template.render(page=page, plotly=Markup(get_plotlyjs()), **own)  # noqa: S704
+    plotly = Markup(get_plotlyjs().replace("\r\n", "\n"))  # noqa: S704 - as a browser reads it
+    policy = _policy([plotly, own["js"]], [own["css"], ""])
+    return template.render(page=page, plotly=plotly, policy=policy, map_sheet=_map_sheet(plotly), **own)
+
+
+def _map_sheet(plotly: str) -> str:
+    """The name of the style sheet that plotly.js adds for maps, unless there is one already; there are no maps here."""
+    sheet = re.search(r'getElementById\("([0-9a-f]{64})"\)', plotly)
+    return sheet[1] if sheet else ""
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A Content-Security-Policy: these scripts and style sheets and no others, whatever a name on the page holds.
+
+    plotly.js makes an empty style sheet that it fills rule by rule, and sets attributes of style.
+    """
+    allowed = {"script-src": scripts, "style-src-elem": styles}
+    hashes = [f"{name} {' '.join(map(_hash, texts))}" for name, texts in allowed.items()]
+    return "; ".join(
+        ["default-src 'none'", "base-uri 'none'", "form-action 'none'", "img-src data: blob:", *hashes, ATTRIBUTES]
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _formula(text: str) -> Markup:
