@@ -5,6 +5,7 @@ import json
 import random
 import resource
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -67,6 +68,7 @@ def fuzz(mutations: int, names: list[str], seed: int = 0) -> list[dict[str, Any]
             if not names or kind.name in names:
                 (place := Path(folder) / kind.name.replace(" ", "-")).mkdir()
                 found.append(fuzzed(kind, mutations, place, seed)._asdict())
+                print(found[-1], file=sys.stderr, flush=True)
     return found
 
 

@@ -1,7 +1,8 @@
-"""What must not matter does not: the unit and the order of columns, their offset, the names and the order of things."""
+"""What must not matter does not: the unit of a column and its offset. The rest is measured in docs/reliability.md."""
 
 import numpy as np
 import pytest
+import torch
 
 import invariance
 from invariance.core.environment import Environment
@@ -37,8 +38,6 @@ def test_the_unit_of_a_column_does_not_matter_to_the_last_bit(table, method, exp
 @pytest.mark.parametrize("scale", [1e19, 1e-23, 1e30, 1e-30])
 def test_a_column_of_any_scale_is_standardised(scale):
     rng = np.random.default_rng(0)
-    import torch
-
     x = torch.from_numpy((scale * rng.normal(3, 1, (500, 1))).astype(np.float32))
     z = Standard.of([Environment("a", x, torch.zeros(500))])(x)
     assert float(z.std()) == pytest.approx(1, abs=0.01)
@@ -46,12 +45,10 @@ def test_a_column_of_any_scale_is_standardised(scale):
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_offset_and_order_of_columns_do_not_matter(table, method):
+def test_the_offset_of_a_column_does_not_matter(table, method):
     X, y, e = table
     expected = probabilities(method, X, y, e)
     assert probabilities(method, X + 100, y, e) == pytest.approx(expected, abs=1e-6)
-    if method not in ("bloc-irm", "sparse-irm"):  # their initial weights belong to places of columns
-        assert probabilities(method, X[:, ::-1], y, e) == pytest.approx(expected, abs=0.05)
 
 
 def test_a_model_that_gives_no_number_says_so(table):
