@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
 
 from invariance.core.artefacts import Curve, Figure, Lines
-from invariance.report.page import Page, render
+from invariance.report.html_page import render
+from invariance.report.page import Page
 
 PLANTED = {
     "script": "<script>document.title = 'planted'</script>",

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train, tune
+from invariance.cli import (
+    cluster,
+    compare,
+    data,
+    evaluate,
+    fit,
+    listing,
+    predict,
+    report,
+    reproduce,
+    run,
+    runs,
+    train,
+    tune,
+)
 from invariance.cli.follow import INTERRUPTED
 from invariance.core.errors import InvarianceError
 from invariance.core.text import clean
@@ -33,6 +47,7 @@ app.command("report")(report.report)
 app.add_typer(runs.app, name="runs")
 app.add_typer(listing.app, name="list")
 app.add_typer(data.app, name="data")
+app.add_typer(cluster.app, name="cluster")
 
 
 def _version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ cue that misleads in the next environment helps in most of the known ones.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -18,12 +19,14 @@ from torch import Tensor
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
+from invariance.core.families import Family
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
-from invariance.estimators.learner import Learner, subsample
+from invariance.estimators.learner import Fit, Learner, Trained, subsample
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods import METHODS
 from invariance.methods.base import Method
+from invariance.models.base import Model
 
 FOLDS = 5
 MAX_ENVIRONMENTS, MAX_ROWS = 50, 20_000
@@ -118,16 +121,19 @@ def choose(learner: Learner, environments: Sequence[Environment], log: Log) -> C
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
     splits = folds(sample, learner.seed)
+    methods = defaults.candidates(environments, learner.family)
+    fits = [Fit(objective, train) for objective in methods.values() for train, _ in splits]
+    models = learner.fit_all(fits, checkpoints=1)
     candidates: list[Candidate] = []
     erm_result: _LeftOut | None = None
-    for method, objective in defaults.candidates(environments, learner.family).items():
-        try:
-            result = _left_out(learner, objective, splits)
-        except Diverged as error:
+    for method, objective in methods.items():
+        trained = list(islice(models, len(splits)))
+        if error := next((each for each in trained if isinstance(each, Diverged)), None):
             if not candidates:
-                raise
+                raise error
             log(f"{method} is not a candidate: {error}")
             continue
+        result = _left_out([each.model for each in trained if isinstance(each, Trained)], splits, learner.family)
         erm_result = erm_result or result
         risks = {name: float(losses.mean()) for name, losses in result.losses.items()}
         candidate = Candidate(method, objective, risks, result.scores)
@@ -136,11 +142,10 @@ def choose(learner: Learner, environments: Sequence[Environment], log: Log) -> C
     return decide(candidates)
 
 
-def _left_out(learner: Learner, objective: Method, splits: Sequence[Fold]) -> _LeftOut:
+def _left_out(models: Sequence[Model], splits: Sequence[Fold], family: Family) -> _LeftOut:
     result = _LeftOut({}, {})
-    for train, held_out in splits:
-        model = learner.fit(objective, train, checkpoints=1).model
-        batch = Batch.of(held_out, learner.family)
+    for model, (_, held_out) in zip(models, splits, strict=True):
+        batch = Batch.of(held_out, family)
         f = outputs(model, batch.x)
         for e, loss in zip(held_out, batch.loss(f).double().split(batch.counts), strict=True):
             weight = 1.0 if e.weight is None else e.weight.double() / e.weight.double().mean()

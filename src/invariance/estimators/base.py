@@ -19,14 +19,14 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
-from invariance.core.errors import BadValue, UnknownName
+from invariance.core.errors import BadValue, Diverged, UnknownName
 from invariance.core.families import Family
 from invariance.core.inputs import Pixels
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
 from invariance.estimators.inputs import checked_weights, column, dense, environment_codes, to_environments
-from invariance.estimators.learner import Learner, validation_split
+from invariance.estimators.learner import Fit, Learner, Trained, validation_split
 from invariance.estimators.network import Features
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
@@ -60,7 +60,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
     (the latest that passes a test of homogeneity between environments). ``random_state`` seeds everything random; None
-    draws a new seed each time. ``verbose`` prints progress.
+    draws a new seed each time. ``engine="ray"`` trains the models that only serve a choice on a Ray cluster, at
+    ``RAY_ADDRESS`` or on this machine. ``verbose`` prints progress.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
@@ -86,6 +87,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         validation_fraction: float = 0.1,
         random_state: Any = 0,
         device: str = "cpu",
+        engine: str = "local",
         verbose: bool = False,
     ) -> None:
         self.method = method
@@ -96,6 +98,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.device = device
+        self.engine = engine
         self.verbose = verbose
 
     @abstractmethod
@@ -140,7 +143,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         held_out = []
         if RULES[self.selection].holds_out:
             splits = folds(environments, learner.seed)
-            held_out = [learner.fit(self.objective_, rest, out).history for rest, out in splits]
+            held_out = [_history(each) for each in learner.fit_all([Fit(self.objective_, *split) for split in splits])]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
@@ -159,7 +162,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
         recipe_for = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, widths, self.features, recipe_for, int(seed))
+        return Learner(family, widths, self.features, recipe_for, int(seed), self.engine)
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -240,6 +243,12 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
         ]
         return torch.cat(parts)
+
+
+def _history(trained: Trained | Diverged) -> tuple[Checkpoint, ...]:
+    if isinstance(trained, Diverged):
+        raise trained
+    return trained.history
 
 
 def _fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
