@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from invariance.experiments.engine import run_all
+from invariance.experiments.engines import run_all
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
