@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from invariance.core.errors import InvarianceError
+
 SOURCE = Path(__file__).with_name("faults.c")
 KINDS = {"kill": 1, "torn write": 2, "SIGTERM": 3, "Ctrl-C": 4, "full disk": 5, "read-only": 6, "clock": 7}
 """What is injected: the numbers are those of ``faults.c``."""
@@ -80,6 +82,11 @@ def _child(act: Callable[[], object], folder: Path, kind: int, at: int, writing:
             os.write(writing, str(library.fault_count()).encode())
     except SystemExit as end:
         code = int(end.code or 0)
+    except InvarianceError as error:  # as the command line shows it
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
     except BaseException:
         traceback.print_exc()
         code = 99

@@ -1,6 +1,6 @@
 """The measurements as docs/reliability.md."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ NOT_MEASURED = "Not measured yet: `make bench-reliability` measures it."
 
 def page(results: Mapping[str, Any]) -> str:
     """The template with the tables of what was measured in it."""
-    parts = {
+    parts: dict[str, Callable[[Any], Iterator[str]]] = {
         "crashes": _crashes,
         "fuzz": _fuzz,
         "configurations": _configurations,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -115,7 +116,8 @@ def predict(folder: Path) -> None:
 
 
 def work(folder: Path) -> None:
-    """A worker's part, without its driver."""
+    """A worker's part, without its driver; Ctrl-C is for the driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Path(os.devnull).open("w") as nobody:
         worker = Worker(folder / "runs.db", 0.0, nobody)
         for spec in specs():
