@@ -12,6 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from invariance.cli.options import errors, out, say_partial
+from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -113,9 +114,11 @@ def ended(specs: "Iterable[Spec]", store: Path, waiting: int = 0) -> Ended:
 def last_line(text: str, how: Ended, *, quiet: bool = False) -> None:
     """Close a command: say what it made and how its runs ended, and leave with a code if some failed or are missing.
 
-    A quiet command, which prints for machines, says so beside its output.
+    A quiet command prints for machines, which are told how each run ended; beside that it says what is incomplete.
     """
-    line = " · ".join(filter(None, ("" if quiet else text, str(how))))
+    line = " · ".join(filter(None, (text, str(how))))
+    if quiet:
+        line = str(how) if how.incomplete else ""
     if line:
         (errors() if quiet else out()).print(line, highlight=False, markup=False, soft_wrap=True)
     if how.incomplete:
@@ -224,7 +227,7 @@ class Follow:
             if len(titles) == len(self.costs):
                 raise InvarianceError(reason)
             others = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
-            self.console.print(f"{titles[0]}{others} failed: {reason}", highlight=False, markup=False)
+            self.console.print(f"{titles[0]}{others} failed: {clean(reason)}", highlight=False, markup=False)
 
     def _show(self, event: "Event", share: float) -> None:
         key = event.spec.key

@@ -9,6 +9,7 @@ import os
 import platform
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -138,11 +139,10 @@ def imported() -> ModuleType:
 
 def is_loopback(address: str) -> bool:
     """Whether an address, with or without a port, can be reached from this machine alone."""
-    host = address.rpartition(":")[0] or address
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    for host in (address, address.rpartition(":")[0].strip("[]")):
+        with suppress(ValueError):
+            return ipaddress.ip_address(host).is_loopback
+    return address.partition(":")[0] == "localhost"
 
 
 def nodes(ray: ModuleType) -> list[Node]:
