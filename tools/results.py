@@ -21,11 +21,12 @@ from pathlib import Path
 from invariance.cli.follow import span
 from invariance.core.artefacts import Artefact, Cell, Figure, Quantity, Table
 from invariance.core.errors import UnknownName
+from invariance.core.text import markdown_escape
 from invariance.experiments.published import published_store
 from invariance.experiments.store import Store
 from invariance.experiments.stored_runs import StoredRuns
 from invariance.report.render.formats import mean
-from invariance.report.render.markdown import escape, markdown
+from invariance.report.render.markdown import markdown
 from invariance.report.render.sheets import is_empty
 from invariance.studies import STUDIES
 from invariance.studies.support.base import METRICS, NO_RUN, SCALES, Results
@@ -123,7 +124,7 @@ def _runs(published: Published) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
         machine = content["machine"]
         lines.append(f"{_counted(many, 'run')} made with {versions} on {machine['system']}, {machine['processor']}.")
-    return escape(" ".join(lines))
+    return markdown_escape(" ".join(lines))
 
 
 def _index(published: Published) -> str:
@@ -133,7 +134,7 @@ def _index(published: Published) -> str:
         shows = title if STUDIES[name].number else title.partition(": ")[2]
         places = [_places(scales[scale], shown=shown) for scale, shown in published.scales(name).items()]
         state = "; ".join(places) or (NOTHING if any(made.arms for made in scales.values()) else "needs no runs")
-        lines.append(f"| `{name}` | {escape(shows)} | {state} |")
+        lines.append(f"| `{name}` | {markdown_escape(shows)} | {state} |")
     return "\n".join(lines)
 
 

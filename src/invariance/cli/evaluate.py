@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from invariance.cli.options import Device, Json, errors, out, print_json
+from invariance.cli.options import Device, Json, errors, out, print_json, print_notes
 from invariance.cli.user_data import Broken, load_fitted
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _user_data(
         print_json(about | {fitted.reader.unit: evaluated.samples} | plain(evaluated.scores) | {"notes": notes})
         return
     _show_environments(fitted, data, evaluated, known)
-    for note in notes:
-        errors().print(f"Note: {note}.", highlight=False, markup=False)
+    print_notes(notes, errors())
 
 
 def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", known: set[str]) -> None:
@@ -109,7 +108,7 @@ def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", kno
     from rich import box
     from rich.table import Table
 
-    from invariance.report.render.formats import clean
+    from invariance.core.text import clean
 
     title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
@@ -177,7 +176,7 @@ def _summary(scores: "Scores") -> list[tuple[str, str]]:
 
 def _by_environment(run: "Run", scores: "Scores") -> list[tuple[str, str]]:
     """A line per environment; one sparkline for many environments, or for those of a mechanism."""
-    from invariance.report.render.formats import clean
+    from invariance.core.text import clean
     from invariance.report.render.sparkline import sparkline
 
     names = list(scores.by_environment)

@@ -1,12 +1,13 @@
 """``invariance fit``: a model of a user's own table or images, and a report on it."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.options import Device, Json, out, print_json, progress
+from invariance.cli.options import Device, Json, out, print_json, print_notes, progress
 from invariance.cli.user_data import Broken, refuse_options, require_pyarrow
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 Columns = list[str] | None
 Number = int | None
 Lines = Sequence[tuple[str, ...]]
-REPORT = "report.html"
 IMAGE_SIZE, WIDTH = 64, 16
 """Pixels per side, and channels of the first layer."""
 
@@ -49,11 +49,14 @@ def fit(
     ] = None,
     ignore: Annotated[Columns, typer.Option("--ignore", help="Table: columns to leave out.")] = None,
     image_size: Annotated[
-        Number, typer.Option("--image-size", min=8, help="Images: pixels per side to resize to.", show_default="64")
+        Number,
+        typer.Option("--image-size", min=8, max=1024, help="Images: pixels per side to resize to.", show_default="64"),
     ] = None,
     width: Annotated[
         Number,
-        typer.Option("--width", min=1, help="Images: channels of the ResNet-18's first layer.", show_default="16"),
+        typer.Option(
+            "--width", min=1, max=1024, help="Images: channels of the ResNet-18's first layer.", show_default="16"
+        ),
     ] = None,
     epochs: Annotated[
         Number,
@@ -121,9 +124,13 @@ def _image_folder(
 
 def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    from invariance.core.model_folder import REPORT
     from invariance.fitting.model import Fitted
 
-    with progress() as bar:
+    with progress() as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         bar.add_task(f"training on {len(task.rows):,} {task.rows.unit}", total=None)
         estimator = task.estimator.fit_rows(task.rows)
         Fitted(task.reader, estimator).save(output, licence=licence, about=task.about)
@@ -188,7 +195,7 @@ def _plain(
         "environment": task.environment,
         task.rows.unit: len(task.rows),
         "columns": {name: {"role": kind, "why": why} for name, kind, why in task.roles},
-        "notes": list(task.notes),
+        "notes": [*task.notes, *filter(None, [estimator.note_])],
         "method": estimator.objective_.title,
         "reason": estimator.choice_.reason if estimator.choice_ else "",
     }
@@ -203,7 +210,7 @@ def _show_data(task: "FitTask") -> None:
     from rich import box
     from rich.table import Table
 
-    from invariance.report.render.formats import clean
+    from invariance.core.text import clean
 
     noun = "environment" if task.environments == 1 else "environments"
     table = Table(
@@ -219,8 +226,7 @@ def _show_data(task: "FitTask") -> None:
         table.add_row(*map(clean, line))
     console = out()
     console.print(table, markup=False)
-    for note in task.notes:
-        console.print(f"Note: {note}.", highlight=False, markup=False)
+    print_notes(task.notes, console)
 
 
 def _columns(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
@@ -245,11 +251,12 @@ def _show_model(
     output: Path, estimator: "InvariantClassifier", assessment: "Assessment | None", page: Path | None
 ) -> None:
     """The method, the verdict, and where files were written."""
+    from invariance.core.text import clean
     from invariance.fitting.verdict import verdict
 
     console = out()
     reason = f", because {estimator.choice_.reason}" if estimator.choice_ else ""
-    lines = [f"Method: {estimator.objective_.title}{reason}."]
+    lines = [f"Method: {estimator.objective_.title}{reason}.", *(f"Note: {n}." for n in [estimator.note_] if n)]
     if assessment:
         summary = verdict(assessment)
         lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]
@@ -257,4 +264,4 @@ def _show_model(
     if assessment:
         lines.append(f"report: {page}" if page else "no report: it needs pip install 'invariance[report]'")
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=False)
+        console.print(clean(line) if line else "", highlight=False, markup=False, soft_wrap=False)

@@ -2,12 +2,17 @@
 
 import json
 import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from invariance.core.fields import finite
+from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
@@ -28,6 +33,7 @@ Device = Annotated[
     str,
     typer.Option("--device", metavar="cpu|cuda|mps|auto", help="Where to compute; auto takes a GPU if there is one."),
 ]
+MAX_SEEDS = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
@@ -68,14 +74,23 @@ def progress() -> Progress:
 
 
 def print_json(value: Any) -> None:
-    """Print plain data."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print plain data; a number that is not finite is null, which JSON has and NaN it has not."""
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+
+
+def print_notes(notes: Iterable[str], console: Console) -> None:
+    """Print what was noticed, one line each; names in it are those of files and cells."""
+    for note in notes:
+        console.print(f"Note: {clean(note)}.", highlight=False, markup=False)
 
 
 def say_partial(data: "DataSet") -> None:
     """Where only a part of a data set is here, what follows is about that part: say so."""
     if (state := data.availability()) and state.here == "partial":
-        errors().print(f"Note: a part of {data.title}: {state.about}", highlight=False, markup=False, soft_wrap=True)
+        errors().print(
+            f"Note: a part of {data.title}: {clean(state.about)}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 def writable(picture: Path, *kinds: str) -> None:

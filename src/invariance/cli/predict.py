@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.options import Device, Json, errors, out, print_json, progress
+from invariance.cli.options import Device, Json, errors, out, print_json, print_notes, progress
 from invariance.cli.user_data import Broken, load_fitted, require_pyarrow
+from invariance.core.text import clean
 
 
 def predict(
@@ -44,6 +45,7 @@ def predict(
     if as_json:
         print_json({"file": str(output), unit: writer.rows, "notes": notes})
         return
-    for note in notes:
-        errors().print(f"Note: {note}.", highlight=False, markup=False)
-    out().print(f"Predictions for {writer.rows:,} {unit}: {output}", highlight=False, markup=False, soft_wrap=True)
+    print_notes(notes, errors())
+    out().print(
+        f"Predictions for {writer.rows:,} {unit}: {clean(output)}", highlight=False, markup=False, soft_wrap=True
+    )

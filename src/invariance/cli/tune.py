@@ -16,7 +16,7 @@ from invariance.cli.follow import (
     Workers,
     carry_out,
 )
-from invariance.cli.options import Changes, Device, Json, RecipeName, draw, errors, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, errors, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.tuning.tune import Tuning
@@ -32,7 +32,7 @@ def tune(
     rule: Annotated[
         str, typer.Option("--rule", help="What scores a trial: invariant, leave-one-environment-out, oracle.")
     ] = "invariant",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each trial, one per seed.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Runs of each trial, one per seed.")] = 1,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="Tables report seeds from 0.")] = 100,
     changes: Changes = None,
     search: Annotated[

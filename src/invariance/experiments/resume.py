@@ -1,12 +1,15 @@
-"""Resume states on disk: named tensors as safetensors, the history in their header; written every few seconds."""
+"""Resume states on disk: named tensors as safetensors, the history and a hash of everything in their header."""
 
+import hashlib
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
+from torch import Tensor
 
 from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
@@ -36,13 +39,14 @@ class Saver:
 
 def save(run: ResumeState, path: Path) -> None:
     """Write a resume state; the file appears whole or not at all."""
-    history = json.dumps(dump_history(run.history))
+    about = {"history": json.dumps(dump_history(run.history)), "seconds": repr(run.seconds)}
     state = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
+    about["digest"] = _digest(state, about)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
         with atomic_write(path) as part:
-            part.write_bytes(serialised(state, {"history": history, "seconds": repr(run.seconds)}))
+            part.write_bytes(serialised(state, about))
     except OSError as error:
         raise StoreError(
             f"cannot save the state of a run in {path.parent} ({error}); finished runs are safe. Free some space and "
@@ -67,11 +71,22 @@ def load_leaders(path: Path) -> ResumeState | None:
 
 
 def load(path: Path) -> ResumeState | None:
-    """The resume state, or None where there is none that can be read: the run then starts anew."""
+    """The resume state, or None where there is none as it was written: the run then starts anew."""
     try:
         with safe_open(path, "pt") as file:
-            header = file.metadata()
+            about = file.metadata()
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        return ResumeState(state, load_history(json.loads(header["history"])), float(header["seconds"]))
-    except (OSError, SafetensorError, ValueError, LookupError, TypeError):
+        if about.pop("digest") != _digest(state, about):
+            return None
+        return ResumeState(state, load_history(json.loads(about["history"])), float(about["seconds"]))
+    except (OSError, SafetensorError, ValueError, LookupError, TypeError, AttributeError, RuntimeError):
         return None
+
+
+def _digest(state: Mapping[str, Tensor], about: Mapping[str, str]) -> str:
+    """A hash of all tensors, with their names, types and shapes, and of what is said about them."""
+    digest = hashlib.blake2b(repr(sorted(about.items())).encode(), digest_size=16)
+    for name, tensor in sorted(state.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()

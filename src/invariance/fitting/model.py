@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from invariance.core.errors import DataError
@@ -15,6 +14,7 @@ from invariance.estimators.saved import read, save
 from invariance.estimators.scorers import count_correct
 from invariance.evaluation.scores import Scores
 from invariance.fitting.image_folder import ImageFolderReader
+from invariance.fitting.labels import LabelMatcher
 from invariance.fitting.reader import Reader
 
 READER = "reader"
@@ -69,18 +69,20 @@ class Fitted:
 
     def score(self, path: Path, environment: str | None, notes: list[str]) -> Evaluated:
         """Accuracy in each environment; samples are read in batches and not kept."""
-        classes = np.asarray(self.classes, dtype=object)
+        matcher = LabelMatcher(self.classes)
         correct: Counter[str] = Counter()
         samples: Counter[str] = Counter()
         for rows in self.reader.labelled(path, environment, notes):
             if not len(rows):
                 continue
-            predicted = classes[self.estimator.predict_proba(rows.x).argmax(1)]
-            hits, counts = count_correct(predicted == rows.y, rows.codes, rows.names.tolist())
+            expected = matcher.codes(rows.y, path)
+            predicted = self.estimator.predict_proba(rows.x).argmax(1)
+            hits, counts = count_correct(predicted == expected, rows.codes, rows.names.tolist())
             correct.update(hits)
             samples.update(counts)
         if not samples:
             raise DataError(f"{path} has no labelled {self.reader.unit}")
+        notes += matcher.notes
         counts = dict(sorted(samples.items()))
         return Evaluated(Scores.of_counts(correct, counts), counts)
 

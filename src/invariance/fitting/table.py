@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 from invariance.core.errors import DataError
 from invariance.core.rows import Rows
 from invariance.estimators.classifier import InvariantClassifier
+from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import IMAGE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.labelled_rows import LabelledBatches, infer_schema, read
@@ -74,17 +75,19 @@ def table_task(
     schema = infer_schema(source, label, environment, stated)
     encoder = schema.encoder
     rows = read(source, encoder)
+    tested = test_rows(read(open_table(test), encoder), rows, test) if test else None
+    notes = (*rows.notes, *(tested.notes if tested else ()))
     about = {"table": source.path.name, "label": encoder.label, "environment": encoder.environment}
     return FitTask(
         source.path,
         TableReader(encoder),
         rows,
-        read(open_table(test), encoder) if test else None,
+        tested,
         InvariantClassifier(random_state=seed),
         encoder.label,
         encoder.environment,
         {name: short(value) for name, value in about.items() if value},
-        rows.notes if encoder.environment else (*rows.notes, SINGLE_ENVIRONMENT),
+        notes if encoder.environment else (*notes, SINGLE_ENVIRONMENT),
         tuple((column.name, place) for column, place in encoder.places),
         tuple((role.name, role.kind, role.why) for role in schema.roles),
     )

@@ -38,7 +38,7 @@ def unusable(kind: pa.DataType) -> str:
     if pa.types.is_nested(kind):
         return "lists"
     usable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
-    return "" if _is_text(kind) or any(test(kind) for test in usable) else str(kind)
+    return "" if is_text(kind) or any(test(kind) for test in usable) else str(kind)
 
 
 def numbers(column: pa.Array) -> NDArray[np.float64]:
@@ -46,7 +46,7 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
     column = _plain(column)
     if unusable(column.type):
         return np.full(len(column), np.nan)
-    if _is_text(column.type):
+    if is_text(column.type):
         column = _parsed(column)
     elif pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
@@ -79,7 +79,8 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text."""
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 

@@ -1,6 +1,6 @@
 """Predictions written to a table batch by batch; the file appears whole or not at all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from pyarrow import csv, parquet
 
 from invariance.core.atomic import atomic_write
 from invariance.core.errors import BadValue
+from invariance.core.text import spreadsheet_text
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 
@@ -19,14 +20,15 @@ SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 class PredictionWriter:
     """Writes predictions to an open file, and counts its ``rows``."""
 
-    def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str]) -> None:
-        self.writer, self.schema, self.classes = writer, schema, pa.array(classes, pa.string())
+    def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str], cell: Callable[[str], str]) -> None:
+        self.writer, self.schema, self.cell = writer, schema, cell
+        self.classes = pa.array(map(cell, classes), pa.string())
         self.rows = 0
 
     def write(self, probabilities: NDArray[np.floating[Any]], names: Sequence[str] | None = None) -> None:
         """Write the predicted class and the ``probabilities`` [n, classes] of some rows, and their names."""
         predicted = pa.array(probabilities.argmax(1))
-        first = [] if names is None else [pa.array(names, pa.string())]
+        first = [] if names is None else [pa.array(map(self.cell, names), pa.string())]
         columns = [*first, self.classes.take(predicted), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
         self.writer.write_batch(pa.record_batch(columns, schema=self.schema))
         self.rows += len(predicted)
@@ -36,14 +38,16 @@ class PredictionWriter:
 def prediction_writer(path: Path, classes: Sequence[str], name: str | None = None) -> Iterator[PredictionWriter]:
     """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written.
 
-    A column called ``name`` precedes them where rows have names.
+    A column called ``name`` precedes them where rows have names. In text, which spreadsheets open, a name that is a
+    formula gets an apostrophe in front; Parquet holds names as they are.
     """
     check_writable(path)
     fields = [pa.field(column, pa.string()) for column in (name, "prediction") if column]
     fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
     schema = pa.schema(fields)
+    cell = str if path.name.lower().endswith(".parquet") else spreadsheet_text
     with atomic_write(path) as part, ExitStack() as stack:
-        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes)
+        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes, cell)
 
 
 def check_writable(path: Path) -> None:

@@ -211,7 +211,7 @@ def test_a_domain_that_cannot_be_entered_or_has_no_proper_name_is_refused_by_nam
         Folder(path=str(own)).load(0)
     (own / "dusk").unlink()
     (own / os.fsdecode(b"caf\xe9")).mkdir()
-    with pytest.raises(DataError, match=r"a folder 'caf\\udce9', whose name is not UTF-8; rename it"):
+    with pytest.raises(DataError, match=r"holds 'caf\\udce9', whose name is not UTF-8; rename it"):
         Folder(path=str(own)).load(0)
 
 

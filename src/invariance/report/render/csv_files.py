@@ -20,7 +20,8 @@ from invariance.core.artefacts import (
     Surface,
     Table,
 )
-from invariance.report.render.formats import clean, numbered
+from invariance.core.text import clean, spreadsheet_text
+from invariance.report.render.formats import numbered
 
 Record = dict[str, str | float]
 
@@ -119,5 +120,4 @@ def _panel(panel: Panel) -> Iterator[Record]:
 def _field(value: str | float) -> str:
     if not isinstance(value, str):
         return "" if math.isnan(value) else repr(value)
-    text = clean(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text  # a spreadsheet would run it as a formula
+    return spreadsheet_text(clean(value))

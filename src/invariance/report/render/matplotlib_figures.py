@@ -13,9 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from invariance.core.artefacts import Artefact, Boxes, Curve, Figure, Formula, Lines, Surface, Table
+from invariance.core.text import clean
 from invariance.report.render.charts import MANY_POINTS, SYMBOLS_OF_CURVES, crowded, few_ticks, with_symbols
 from invariance.report.render.drawn_table import draw_table
-from invariance.report.render.formats import clean, plain
+from invariance.report.render.formats import plain
 from invariance.report.render.formulas import as_latex
 from invariance.report.render.latex import SYMBOLS
 from invariance.report.render.palette import INK, Palette, palette

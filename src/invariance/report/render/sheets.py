@@ -22,8 +22,8 @@ from invariance.core.artefacts import (
     Surface,
     Table,
 )
+from invariance.core.text import clean
 from invariance.report.render.formats import (
-    clean,
     collapsed,
     difference,
     interval,
