@@ -4,7 +4,7 @@
    processor time of everything that takes part: for Ray that of the driver and of all processes that it started. The
    time that passes outside runs is shown beside it, as a share of the time inside.
 2. A study of three seeds and two methods on a cluster of three nodes: bytes that each node's object store received,
-   against the bytes of the data sets.
+   against the bytes of the data sets. Ray's statistics need grpcio (pip install grpcio).
 3. What a message of a task costs the driver, by its size.
 """
 
