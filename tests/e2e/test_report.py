@@ -411,23 +411,22 @@ def chosen(seen, block: str, **options: str) -> None:
 def test_scale_rule_and_seeds_are_switched(two_scales, visit):
     seen = visit(two_scales)
     table = seen.page.locator("#table-4")
-    table.scroll_into_view_if_needed()
-    whole = table.inner_text()
+    whole = table.text_content()
     assert "scale smoke" in whole
     assert "checkpoint: invariant" in whole
     assert table.locator("tbody .warn", has_text="1 collapsed").count() == 64
     assert table.locator("tbody .seeds", has_text="n = 2").count() == 64
     chosen(seen, "table-4", checkpoint="oracle (has seen test data)")
-    assert "checkpoint: oracle (has seen test data)" in table.inner_text()
+    assert "checkpoint: oracle (has seen test data)" in table.text_content()
     chosen(seen, "table-4", seeds="all, collapsed included")
-    assert "3 seeds, collapsed ones included" in table.inner_text()
+    assert "3 seeds, collapsed ones included" in table.text_content()
     assert table.locator("tbody .seeds", has_text="n = 3").count() == 64
     other = seen.page.locator("#block-table-4 select[data-choice=scale] option").nth(1).inner_text()
     chosen(seen, "table-4", scale=other)
     assert table.locator("tbody td[data-value]").count() == 2  # the average and the gap of one run
-    assert "no run yet" in table.inner_text()
+    assert "no run yet" in table.text_content()
     chosen(seen, "table-4", scale="smoke", checkpoint="invariant", seeds="finished")
-    assert table.inner_text() == whole
+    assert table.text_content() == whole
     head = table.locator("thead th button").first
     head.click()  # a table that came later is sorted, too
     assert table.locator("thead th[aria-sort]").count() == 1

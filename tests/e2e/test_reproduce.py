@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
+from invariance.cli.follow import INCOMPLETE
 from invariance.studies import STUDIES
 
 COMMAND = Path(sys.executable).with_name("invariance")
@@ -17,7 +18,7 @@ COMMAND = Path(sys.executable).with_name("invariance")
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, INCOMPLETE), done.stderr  # data of some studies may be missing
     return done
 
 
@@ -28,7 +29,8 @@ SOME = ("table-a5", "figure-1", "figure-a3", "audit")
 def test_the_whole_paper_by_one_command_and_a_page_that_holds_it(tmp_path, visit, published, studies):
     """One test, since its runs take minutes and everything else looks at them."""
     first, again = (command(tmp_path, "reproduce", *studies, "--scale", "smoke", "--json") for _ in range(2))
-    assert (again.stdout, again.stderr) == (first.stdout, "")  # nothing is run a second time
+    assert again.stdout == first.stdout
+    assert again.stderr == "" or again.returncode == INCOMPLETE  # nothing is run a second time
     made = json.loads(first.stdout)
     expected = {*STUDIES.classes} if studies == ("all",) else {*studies}
     assert {name for name in STUDIES.classes if any(a["name"].startswith(name) for a in made)} >= expected
@@ -92,8 +94,9 @@ def holds_something(artefact: dict[str, Any]) -> None:
     elif not artefact["name"].startswith("audit"):
         cells = [cell for line in artefact["lines"] for cell in line["cells"] if isinstance(cell, dict)]
         assert cells
-        assert all(cell["ours"] or cell["note"] for cell in cells)
-        assert any(cell["ours"] for cell in cells) or all("waits for" in cell["note"] for cell in cells)
+        values = [cell["values" if "values" in cell else "ours"] for cell in cells]
+        assert all(own or cell["note"] for own, cell in zip(values, cells, strict=True))
+        assert any(values) or all("waits for" in cell["note"] for cell in cells)
         assert "scale smoke" in artefact["provenance"]
 
 
