@@ -30,15 +30,17 @@ docs: .venv/docs
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
-bench: .venv/report
+bench: .venv/dev
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/ray_engine.py
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/shifts.py
+	$(BIN)/python benchmarks/ranks.py
 
 # docs/reliability.md: faults, damaged input, drawn configurations, a long load; about an hour
 bench-reliability: .venv/dev

@@ -8,6 +8,7 @@ from .core.errors import BadValue as BadValue
 from .core.errors import DataError as DataError
 from .core.errors import Diverged as Diverged
 from .core.errors import InvarianceError as InvarianceError
+from .core.errors import RankLost as RankLost
 from .core.errors import StoreError as StoreError
 from .core.errors import UnknownName as UnknownName
 from .core.families import Bernoulli as Bernoulli

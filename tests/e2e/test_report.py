@@ -281,7 +281,7 @@ def test_a_table_is_sorted_by_mouse_and_by_keyboard(page, visit):
     assert averages.evaluate_all(values) == sorted(falling)
     label = seen.page.locator("#trials thead th", has_text="method")
     label.locator("button").click()
-    labels = seen.page.locator("#trials tbody th").all_inner_texts()
+    labels = seen.page.locator("#trials tbody th").all_text_contents()
     assert labels == sorted(labels, key=str.lower)
     assert head.get_attribute("aria-sort") is None
     assert seen.wrong == []
@@ -326,7 +326,9 @@ def test_names_of_others_are_shown_as_they_are(report, hostile_store, visit):
     ticks = article.locator(".xtick text").all_text_contents()
     assert ticks == [f"{HOSTILE[:23]}…", "<b>two</b>"]
     assert seen.page.locator("img").count() == 0
-    assert HOSTILE in seen.page.locator("#failures").inner_text()
+    failures = seen.page.locator("#failed-runs")
+    failures.scroll_into_view_if_needed()
+    assert HOSTILE in failures.inner_text()
     assert seen.wrong == []
 
 
@@ -409,6 +411,7 @@ def chosen(seen, block: str, **options: str) -> None:
 def test_scale_rule_and_seeds_are_switched(two_scales, visit):
     seen = visit(two_scales)
     table = seen.page.locator("#table-4")
+    table.scroll_into_view_if_needed()
     whole = table.inner_text()
     assert "scale smoke" in whole
     assert "checkpoint: invariant" in whole

@@ -20,7 +20,7 @@ PATIENT = {
     "RAY_raylet_start_wait_time_s": "600",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_gcs_server_request_timeout_seconds": "600",
-    "RAY_health_check_failure_threshold": "1000",
+    "RAY_health_check_timeout_ms": "600000",
     "RAY_worker_niceness": "0",
 }
 """On a busy machine Ray's processes take long to start; only a node that was killed is to be taken for lost.
@@ -79,6 +79,11 @@ def assert_stored(store: Path, specs: list[Spec]) -> None:
     assert not work_folder(store).exists()
 
 
+def begun(folder: Path) -> int:
+    """How many runs of the plug-in began at their first step."""
+    return len((folder / "begun").read_text().splitlines())
+
+
 class Nodes:
     """A head that runs nothing, and two nodes of one core each."""
 
@@ -115,8 +120,11 @@ def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_
     others = [small("erm"), small("irmv1", 1), small("grayscale")]
     specs = [*halting, *others]
 
+    def saved(specs: list[Spec]) -> bool:
+        return all((work_folder(store) / f"{spec.key}.safetensors").exists() for spec in specs)
+
     def kill_one_when_both_are_busy() -> None:
-        while len(list(tmp_path.glob("halted-*"))) < 2:
+        while len(list(tmp_path.glob("halted-*"))) < 2 or not saved(halting):
             time.sleep(0.05)
         nodes.kill_one()
         (tmp_path / "go").touch()
@@ -128,15 +136,16 @@ def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_
     ends = Counter((event.spec.key, event.status) for event in events if event.kind == "done")
     assert ends == {(spec.key, "finished"): 1 for spec in specs}
     assert {event.spec for event in events if event.kind == "step"} == set(specs)
-    assert (tmp_path / "begun").read_text() == "begun\n" * 2  # the one whose node was lost did not begin again
+    assert begun(tmp_path) == 2  # the one whose node was lost did not begin again
     assert len(nodes.workers) == 1
     assert_stored(store, specs)
 
+    before = begun(tmp_path)
     dying = small("halts", 2, objective={"folder": str(tmp_path), "dies": True})
     (end,) = [e for e in run_all([*specs, dying], store, engine="ray", save_every=0) if e.kind == "done"]
     assert (end.spec, end.status) == (dying, "failed")
     assert end.reason == "its worker process died on a node of the cluster"
     (end,) = [e for e in run_all([dying], store, workers=1) if e.kind == "done"]
     assert (end.spec, end.status) == (dying, "finished")
-    assert (tmp_path / "begun").read_text() == "begun\n" * 3
+    assert begun(tmp_path) == before + 1
     assert_stored(store, [*specs, dying])

@@ -157,7 +157,7 @@ def test_a_run_is_kept_no_more_often_than_asked(tmp_path):
     bench = Bench(tmp_path / "runs.db", save_every=3600.0)
     seen: list[bool] = []
     monitor = bench.worker._monitor(small())
-    execute(small(), lambda *progress: (monitor(*progress), seen.append(monitor.path.exists())))
+    execute(small(), lambda *progress: (monitor(*progress), seen.append(monitor.save.path.exists())))
     assert len(seen) == 80
     assert not any(seen)
     bench.store.close()
@@ -170,12 +170,12 @@ def test_a_run_is_kept_at_its_checkpoints(bench):
 
     def watch(*progress) -> None:
         monitor(*progress)
-        seen.append((resume_state(*progress) is not None, monitor.path.exists()))
+        seen.append((resume_state(*progress) is not None, monitor.save.path.exists()))
 
     execute(small(), watch)
     first = [measured for measured, _ in seen].index(True)
     assert [there for _, there in seen] == [False] * first + [True] * (80 - first)
-    kept = resume.load(monitor.path)
+    kept = resume.load(monitor.save.path)
     assert (int(kept.state["step"]), len(kept.history)) == (80, 10)
 
 

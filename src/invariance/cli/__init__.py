@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -23,7 +24,8 @@ from invariance.cli import (
     tune,
 )
 from invariance.cli.follow import INTERRUPTED
-from invariance.core.errors import InvarianceError
+from invariance.cli.options import ranks
+from invariance.core.errors import BadValue, InvarianceError
 from invariance.core.text import clean
 
 app = typer.Typer(
@@ -60,6 +62,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
@@ -67,13 +70,28 @@ def _common(
 ) -> None:
     if debug:
         os.environ["INVARIANCE_DEBUG"] = "1"
+    if ranks() > 1 and context.invoked_subcommand != "train":
+        raise BadValue(f"torchrun is for 'train'; give '{context.invoked_subcommand}' without it")
 
 
 def main() -> None:
-    """Run a command; an error is one line on standard error and a non-zero exit."""
+    """Run a command; an error is one line on standard error and a non-zero exit.
+
+    Of several ranks that torchrun started, the first one that has something to report is the one that does.
+    """
     for stream in (sys.stdout, sys.stderr):  # a terminal may lack some characters
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if ranks() == 1:
+        sys.exit(_run())
+    from invariance.core.ranks import joined, reports_first
+
+    with joined():
+        code = _run(reports_first)
+    sys.exit(code)
+
+
+def _run(reports: Callable[[], bool] = lambda: True) -> int:
     try:
         code = app(standalone_mode=False)
     except typer.Abort as error:  # Ctrl-C, or the answer was no
@@ -88,11 +106,11 @@ def main() -> None:
         if not known or os.environ.get("INVARIANCE_DEBUG"):
             raise
         code = 2 if isinstance(error, typer.TyperException) else 1
-        if line := _line(error):  # none where help was shown instead
-            print(f"error: {clean(line)}", file=sys.stderr)
-    if code == INTERRUPTED:
+        if (line := _line(error)) and reports():  # none where help was shown instead
+            print(f"error: {clean(line)}", file=sys.stderr, flush=True)
+    if code == INTERRUPTED and reports():
         print("stopped", file=sys.stderr)
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from invariance.cli.follow import (
     ended,
     last_line,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.studies.support.comparison import Comparison
@@ -31,6 +31,7 @@ def compare(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    device: Device = "cpu",
     selection: Annotated[
         str,
         typer.Option(
@@ -58,7 +59,7 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

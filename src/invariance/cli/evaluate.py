@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from invariance.cli.options import Json, errors, out, print_json, print_notes
+from invariance.cli.options import Device, Json, errors, out, print_json, print_notes
 from invariance.cli.user_data import Broken, load_fitted
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def evaluate(
         ),
     ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Benchmark: the seed of --sampled.")] = 0,
+    device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Evaluate a saved model: in the test environments of its benchmark, or on labelled data of your own."""
@@ -45,17 +46,18 @@ def evaluate(
     if data is not None:
         if sampled:
             raise BadValue("--sampled draws test environments of a benchmark; leave it out for data of your own")
-        _user_data(folder, data, environment, broken, as_json=as_json)
+        _user_data(folder, data, environment, broken, device, as_json=as_json)
     elif broken is not None:
         raise BadValue(f"--broken is for images; give a folder of them: invariance evaluate {folder} FOLDER")
     elif environment is not None:
         raise BadValue(f"--environment names a column of a table; give one: invariance evaluate {folder} TABLE.csv")
     else:
-        _benchmark(folder, seed, sampled=sampled, as_json=as_json)
+        _benchmark(folder, seed, device, sampled=sampled, as_json=as_json)
 
 
-def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None:
+def _benchmark(folder: Path, seed: int, device: str, *, sampled: bool, as_json: bool) -> None:
     from invariance.core import model_folder
+    from invariance.core.device import resolved
     from invariance.core.errors import BadValue
     from invariance.evaluation.scores import evaluate as score_test
 
@@ -66,7 +68,7 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
             f"invariance evaluate {folder} DATA"
         )
     run, model, benchmark = model_folder.restore(manifest)
-    scores = score_test(model, benchmark, seed=seed, sampling=sampled)
+    scores = score_test(model.to(resolved(device)), benchmark, seed=seed, sampling=sampled)
     if as_json:
         how = "sampled" if sampled else "exact" if benchmark.mechanism else "plain"
         print_json({"folder": str(folder), "spec": run.spec.to_json(), "evaluation": how, **plain(scores)})
@@ -80,10 +82,16 @@ def _benchmark(folder: Path, seed: int, *, sampled: bool, as_json: bool) -> None
 
 
 def _user_data(
-    folder: Path, data: Path, environment: str | None, broken: Literal["refuse", "skip"] | None, *, as_json: bool
+    folder: Path,
+    data: Path,
+    environment: str | None,
+    broken: Literal["refuse", "skip"] | None,
+    device: str,
+    *,
+    as_json: bool,
 ) -> None:
     notes: list[str] = []
-    fitted = load_fitted(folder, broken)
+    fitted = load_fitted(folder, broken, device)
     evaluated = fitted.score(data, environment, notes)
     known = {str(name) for name in fitted.estimator.environments_}
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.options import Json, out, print_json, print_notes, progress
+from invariance.cli.options import Device, Json, out, print_json, print_notes, progress
 from invariance.cli.user_data import Broken, refuse_options, require_pyarrow
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def fit(
     broken: Broken = None,
     licence: Annotated[str, typer.Option("--licence", help="The model's licence, for its card.")] = "not stated",
     seed: Annotated[int, typer.Option("--seed", min=0, help="The random seed: initial weights, order of rows.")] = 0,
+    device: Device = "cpu",
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Also train with environments left out, and write report.html.")
     ] = True,
@@ -94,10 +95,10 @@ def fit(
     else:
         refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
         task = _table(data, test, label, environment, seed, numeric=numeric, categorical=categorical, ignored=ignore)
-    method = _checked_method(method, task)
+    task.estimator.set_params(method=_checked_method(method, task), device=device)
     if not as_json:
         _show_data(task)
-    _fit(task, method, output, licence, report=report, as_json=as_json)
+    _fit(task, output, licence, report=report, as_json=as_json)
 
 
 def _table(
@@ -121,7 +122,7 @@ def _image_folder(
     return image_folder_task(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
 
 
-def _fit(task: "FitTask", method: str, output: Path, licence: str, *, report: bool, as_json: bool) -> None:
+def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -131,7 +132,7 @@ def _fit(task: "FitTask", method: str, output: Path, licence: str, *, report: bo
     with progress() as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         bar.add_task(f"training on {len(task.rows):,} {task.rows.unit}", total=None)
-        estimator = task.estimator.set_params(method=method).fit_rows(task.rows)
+        estimator = task.estimator.fit_rows(task.rows)
         Fitted(task.reader, estimator).save(output, licence=licence, about=task.about)
         bar.add_task("leaving out one environment after another", total=None)
         assessment = _assess(estimator, task) if report else None

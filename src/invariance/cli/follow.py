@@ -114,9 +114,11 @@ def ended(specs: "Iterable[Spec]", store: Path, waiting: int = 0) -> Ended:
 def last_line(text: str, how: Ended, *, quiet: bool = False) -> None:
     """Close a command: say what it made and how its runs ended, and leave with a code if some failed or are missing.
 
-    A quiet command, which prints for machines, says so beside its output.
+    A quiet command prints for machines, which are told how each run ended; beside that it says what is incomplete.
     """
-    line = " · ".join(filter(None, ("" if quiet else text, str(how))))
+    line = " · ".join(filter(None, (text, str(how))))
+    if quiet:
+        line = str(how) if how.incomplete else ""
     if line:
         (errors() if quiet else out()).print(line, highlight=False, markup=False, soft_wrap=True)
     if how.incomplete:

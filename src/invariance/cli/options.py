@@ -1,6 +1,7 @@
 """What several commands share: options, consoles, progress."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,18 +29,33 @@ Changes = Annotated[
 RecipeName = Annotated[
     str, typer.Option("--recipe", help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).")
 ]
+Device = Annotated[
+    str,
+    typer.Option("--device", metavar="cpu|cuda|mps|auto", help="Where to compute; auto takes a GPU if there is one."),
+]
 MAX_SEEDS = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
+def ranks() -> int:
+    """How many processes of this command torchrun started, by the variables that it sets."""
+    started = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
+    return int(os.environ["WORLD_SIZE"]) if started else 1
+
+
+def quiet() -> bool:
+    """Whether another of several ranks is the one that prints."""
+    return ranks() > 1 and os.environ["RANK"] != "0"
+
+
 def out() -> Console:
     """Where results go."""
-    return Console()
+    return Console(quiet=quiet())
 
 
 def errors() -> Console:
     """Where everything else goes."""
-    return Console(stderr=True)
+    return Console(stderr=True, quiet=quiet())
 
 
 def progress() -> Progress:
@@ -53,7 +69,7 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        disable=quiet() or not console.is_terminal,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.options import Json, errors, out, print_json, print_notes, progress
+from invariance.cli.options import Device, Json, errors, out, print_json, print_notes, progress
 from invariance.cli.user_data import Broken, load_fitted, require_pyarrow
 from invariance.core.text import clean
 
@@ -22,6 +22,7 @@ def predict(
         Path, typer.Option("-o", "--output", help="The file to write: .csv, .tsv, .parquet, .csv.gz or .tsv.gz.")
     ] = Path("predictions.csv"),
     broken: Broken = None,
+    device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Predict the class of every row of a table, or of every image in a folder.
@@ -34,7 +35,7 @@ def predict(
     from invariance.tabular.prediction_writer import check_writable, prediction_writer
 
     check_writable(output)
-    fitted = load_fitted(folder, broken)
+    fitted = load_fitted(folder, broken, device)
     unit, notes = fitted.reader.unit, list[str]()
     with progress() as bar, prediction_writer(output, fitted.classes, fitted.reader.name_column) as writer:
         task = bar.add_task(unit, total=None)

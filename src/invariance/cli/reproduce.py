@@ -19,7 +19,7 @@ from invariance.cli.follow import (
     last_line,
     span,
 )
-from invariance.cli.options import MAX_SEEDS, Json, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Device, Json, out, print_json, writable
 from invariance.core.fields import finite
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def reproduce(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    device: Device = "cpu",
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -79,7 +80,7 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    carry_out(needed, store, chosen(engine, workers=workers, address=address))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]

@@ -16,7 +16,7 @@ from invariance.cli.follow import (
     Workers,
     carry_out,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Json, RecipeName, draw, errors, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, errors, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.tuning.tune import Tuning
@@ -49,6 +49,7 @@ def tune(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    device: Device = "cpu",
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
@@ -62,7 +63,7 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address)
+    runner = chosen(engine, workers=workers, address=address, device=device)
     try:
         tuning = search_for(
             data,

@@ -26,11 +26,12 @@ def require_pyarrow() -> None:
         raise BadValue("tables need pyarrow: pip install 'invariance[tables]'") from None
 
 
-def load_fitted(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitted":
-    """The model in a folder; ``broken`` says what to do with unreadable images, if not the same as in training."""
+def load_fitted(folder: Path, broken: Literal["refuse", "skip"] | None, device: str) -> "Fitted":
+    """The model in a folder, on a device; ``broken`` says what to do with unreadable images, if not as in training."""
     from dataclasses import replace
 
     from invariance.core import model_folder
+    from invariance.core.device import resolved
     from invariance.core.errors import BadValue
     from invariance.fitting.image_folder import ImageFolderReader
     from invariance.fitting.model import Fitted
@@ -45,6 +46,7 @@ def load_fitted(folder: Path, broken: Literal["refuse", "skip"] | None) -> "Fitt
     except ModuleNotFoundError:
         require_pyarrow()
         raise
+    fitted.estimator.module_.to(resolved(device))
     if broken is None:
         return fitted
     if not isinstance(fitted.reader, ImageFolderReader):

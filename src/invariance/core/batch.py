@@ -16,6 +16,8 @@ from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
 from invariance.core.families import Family
 from invariance.core.inputs import Inputs, float_dtype, joined, loaded
+from invariance.core.ranks import count, total
+from invariance.core.shard import Shard
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,8 @@ class Batch:
 
     ``x`` is for models alone, which convert bytes to numbers. ``offset`` [n, K] is added to outputs before the loss.
     ``weight`` [n] enters both averages, so that a row of weight 2 counts as two rows in every method; environments
-    count the same, whatever their rows weigh.
+    count the same, whatever their rows weigh. Where several ranks train together, ``shard`` says which part of a larger
+    batch the rows here are, and all averages are those of the larger batch (`core/ranks.py`).
     """
 
     x: Inputs
@@ -33,6 +36,7 @@ class Batch:
     family: Family
     offset: Tensor | None = None
     weight: Tensor | None = None
+    shard: Shard | None = None
 
     @classmethod
     def of(cls, environments: Sequence[Environment], family: Family) -> "Batch":
@@ -58,21 +62,29 @@ class Batch:
     def environment(self) -> Tensor:
         """The environment of each row, [n]."""
         counts = torch.tensor(self.counts, device=self.y.device)
-        return torch.repeat_interleave(torch.arange(self.environments, device=self.y.device), counts)
+        codes = torch.arange(self.environments, device=self.y.device)
+        return torch.repeat_interleave(codes, counts, output_size=sum(self.counts))  # a known size: a GPU need not wait
 
-    def take(self, rows: Tensor, counts: tuple[int, ...]) -> "Batch":
-        """A smaller batch; ``rows`` are sorted by environment."""
-        rows = rows.to(self.y.device)
-        x = self.x.index_select(0, rows) if isinstance(self.x, Tensor) else loaded(self.x[rows])
-        return Batch(
-            x, self.y.index_select(0, rows), counts, self.family, _of(self.offset, rows), _of(self.weight, rows)
-        )
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on a device; pixels stay in their file."""
+        x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
+        offset, weight = (values if values is None else values.to(device) for values in (self.offset, self.weight))
+        return replace(self, x=x, y=self.y.to(device), offset=offset, weight=weight)
+
+    def take(self, rows: Tensor, counts: tuple[int, ...], shard: Shard | None = None) -> "Batch":
+        """A smaller batch; ``rows`` are sorted by environment. Of these, ``shard`` takes one rank's part."""
+        rows, counts = (rows[shard.rows], shard.own) if shard else (rows, counts)
+        here = rows.to(self.y.device)
+        x = self.x.index_select(0, here) if isinstance(self.x, Tensor) else loaded(self.x[rows])
+        own = _of(self.offset, here), _of(self.weight, here)
+        return Batch(x, self.y.index_select(0, here), counts, self.family, *own, shard)
 
     def only(self, e: int) -> "Batch":
         """The rows of environment ``e``."""
         rows = self.rows(e)
         own = _of(self.offset, rows), _of(self.weight, rows)
-        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, *own)
+        shard = self.shard and self.shard.only(e)
+        return Batch(self.x[rows], self.y[rows], (self.counts[e],), self.family, *own, shard)
 
     def rows(self, e: int) -> slice:
         """Where environment ``e`` lies."""
@@ -81,9 +93,16 @@ class Batch:
 
     def halved(self) -> "Batch":
         """The same rows as 2E environments: the first and the second half of each, one after another."""
-        if min(self.counts) < 2:
+        if min(self.shard.counts if self.shard else self.counts) < 2:
             raise BadValue("the split estimator needs at least two samples of every environment in a batch")
+        if self.shard:
+            shard = self.shard.halved()
+            return replace(self, counts=shard.own, shard=shard)
         return replace(self, counts=tuple(half for n in self.counts for half in (n - n // 2, n // 2)))
+
+    def own(self, values: Tensor) -> Tensor:
+        """Of values for every row of the whole batch, those of the rows here."""
+        return values[self.shard.rows.to(values.device)] if self.shard else values
 
     def mean(self, v: Tensor) -> Tensor:
         """Average over the rows of each environment: [n, …] → [E, …]."""
@@ -93,11 +112,20 @@ class Batch:
         return self._plain_mean(weight * v) / self._plain_mean(weight)
 
     def _plain_mean(self, v: Tensor) -> Tensor:
-        if self.rows_each:
+        if self.rows_each and not self.shard:
             return v.unflatten(0, (self.environments, self.rows_each)).mean(1)
-        total = v.new_zeros(self.environments, *v.shape[1:]).index_add(0, self.environment, v)
-        sizes = torch.tensor(self.counts, dtype=v.dtype, device=v.device)
-        return total / sizes.view(-1, *[1] * (v.ndim - 1))
+        return self._over_counts(self._sums(v))
+
+    def _sums(self, v: Tensor) -> Tensor:
+        """Over the rows of each environment that are here."""
+        if self.rows_each and self.shard:
+            return v.unflatten(0, (self.environments, self.rows_each)).sum(1)
+        return v.new_zeros(self.environments, *v.shape[1:]).index_add(0, self.environment, v)
+
+    def _over_counts(self, sums: Tensor) -> Tensor:
+        """The sums here, [E, …], as averages of the whole batch."""
+        sums, counts = (total(sums), self.shard.counts) if self.shard else (sums, self.counts)
+        return sums / torch.tensor(counts, dtype=sums.dtype, device=sums.device).view(-1, *[1] * (sums.ndim - 1))
 
     def outer_mean(self, a: Tensor, b: Tensor) -> Tensor:
         """Average of a ⊗ b over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
@@ -106,8 +134,20 @@ class Batch:
             return replace(self, weight=None).outer_mean(weight * a, b) / self._plain_mean(weight).unsqueeze(2)
         if self.rows_each:
             each = (self.environments, self.rows_each)
-            return a.unflatten(0, each).mT @ b.unflatten(0, each) / self.rows_each
-        return torch.stack([self.mean(column.unsqueeze(1) * b) for column in a.unbind(1)], dim=1)
+            return self._over_counts(a.unflatten(0, each).mT @ b.unflatten(0, each))
+        return self._over_counts(torch.stack([self._sums(column.unsqueeze(1) * b) for column in a.unbind(1)], dim=1))
+
+    def pooled_mean(self, v: Tensor) -> Tensor:
+        """Average over all rows, whatever their environment: [n] → []."""
+        sums = (v.sum(), v.new_tensor(len(v))) if self.weight is None else ((self.weight * v).sum(), self.weight.sum())
+        value, weight = total(torch.stack(sums)) if self.shard else sums
+        return value / weight
+
+    def gradients(self, averages: Tensor, w: Tensor) -> Tensor:
+        """∂averages[e]/∂w, differentiable: [E] → [E, P]; ``w`` is shared, [P], or one per environment, [E, P]."""
+        each = [torch.autograd.grad(average, w, create_graph=True)[0] for average in averages]
+        own = torch.stack([g if g.ndim == 1 else g[e] for e, g in enumerate(each)])
+        return total(own) / count() if self.shard else own
 
     def loss(self, f: Tensor) -> Tensor:
         """Loss of each row, [n]."""

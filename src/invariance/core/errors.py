@@ -5,7 +5,8 @@ InvarianceError
 ├── BadValue         a value or an input that cannot be used
 ├── DataError        a data file that is missing, corrupt or cannot be fetched
 ├── StoreError       a store of runs that cannot be opened, read or written
-└── Diverged         training left the finite numbers
+├── Diverged         training left the finite numbers
+└── RankLost         another process of the same training ended
 """
 
 from collections.abc import Iterable
@@ -66,3 +67,7 @@ class StoreError(InvarianceError):
 
 class Diverged(InvarianceError):
     """Training produced a number that is not finite."""
+
+
+class RankLost(InvarianceError):
+    """Another of the processes that train one model together has ended."""

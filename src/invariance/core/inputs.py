@@ -105,9 +105,9 @@ def loaded(x: Inputs) -> Tensor:
     return x.tensor() if isinstance(x, Pixels) else x
 
 
-def floats(x: Inputs) -> Tensor:
-    """Inputs as a model takes them: bytes as numbers in [0, 1], floating point as it is."""
-    x = loaded(x)
+def floats(x: Inputs, device: torch.device | None = None) -> Tensor:
+    """Inputs as a model on some device takes them: bytes as numbers in [0, 1], floating point as it is."""
+    x = loaded(x) if device is None else loaded(x).to(device)
     return x if x.is_floating_point() else x / 255
 
 

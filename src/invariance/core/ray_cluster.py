@@ -6,14 +6,16 @@ What is started here listens on the loopback interface only, asks for Ray's toke
 import ipaddress
 import json
 import os
+import platform
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
-from platformdirs import user_runtime_path
+from platformdirs import user_state_path
 
 from invariance.core.errors import BadValue, InvarianceError
 from invariance.core.provenance import cores as usable_cores
@@ -66,8 +68,8 @@ def kept() -> Kept | None:
 
 
 def keeper_file() -> Path:
-    """Where the process that keeps a cluster says so."""
-    return user_runtime_path("invariance", ensure_exists=True) / "ray-cluster.json"
+    """Where the process that keeps a cluster says so; machines may share a home."""
+    return user_state_path("invariance", ensure_exists=True) / f"ray-cluster-{platform.node()}.json"
 
 
 def keeper_lock() -> FileLock:
@@ -137,11 +139,10 @@ def imported() -> ModuleType:
 
 def is_loopback(address: str) -> bool:
     """Whether an address, with or without a port, can be reached from this machine alone."""
-    host = address.rpartition(":")[0] or address
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    for host in (address, address.rpartition(":")[0].strip("[]")):
+        with suppress(ValueError):
+            return ipaddress.ip_address(host).is_loopback
+    return address.partition(":")[0] == "localhost"
 
 
 def nodes(ray: ModuleType) -> list[Node]:

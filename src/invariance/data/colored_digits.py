@@ -32,7 +32,7 @@ class ColoredDigits(ColoredImages):
     citation: ClassVar[str] = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI repository, 1998"
     licence: ClassVar[str] = "CC BY 4.0"
     architecture: ClassVar[MLP] = MLP(width=128)
-    preferences: ClassVar[Preferences] = {"two-phase": {"epochs": 20, "warmup": 0.4}}
+    preferences: ClassVar[Preferences] = {"two-phase": {"penalty_batch_size": 1024}}
     halves: ClassVar[Halves] = ((1, 2, 6, 7), (3, 4, 8, 9))
 
     draws: PositiveInt = 25_000

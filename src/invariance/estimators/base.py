@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from invariance.core.batch import Batch
+from invariance.core.device import resolved
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, Diverged, UnknownName
 from invariance.core.families import Family
@@ -60,8 +61,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
     (the latest that passes a test of homogeneity between environments). ``random_state`` seeds everything random; None
-    draws a new seed each time. ``engine="ray"`` trains the models that only serve a choice on a Ray cluster, at
-    ``RAY_ADDRESS`` or on this machine. ``verbose`` prints progress.
+    draws a new seed each time. ``device`` is where the model is trained: cpu, cuda, mps, or auto for a GPU where there
+    is one. ``engine="ray"`` trains the models that only serve a choice on a Ray cluster, at ``RAY_ADDRESS`` or on this
+    machine. ``verbose`` prints progress.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
@@ -130,7 +132,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.environments_ = rows.names
         self.counts_ = rows.counts
         self.fingerprint_ = _fingerprint(rows.x, targets, rows.codes, rows.weight)
-        self._learn(to_environments(rows, targets, self._device()), family)
+        self._learn(to_environments(rows, targets), family)
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
@@ -162,7 +164,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
         recipe_for = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, widths, self.features, recipe_for, int(seed), self.engine)
+        device = resolved(self.device)
+        return Learner(family, widths, self.features, recipe_for, int(seed), device, self.engine)
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -189,12 +192,6 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.choice_ = choose(learner, environments, self._log)
         self._log(f"chose {self.choice_.method}: {self.choice_.reason}")
         return self.choice_.objective
-
-    def _device(self) -> torch.device:
-        try:
-            return torch.empty(0, device=self.device).device
-        except (RuntimeError, AssertionError, NotImplementedError):
-            raise BadValue(f"device {self.device!r} is not available; 'cpu' always is") from None
 
     def _log(self, line: str) -> None:
         if self.verbose:
@@ -235,11 +232,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             return outputs(self.module_, X)
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
         x = validate_data(self, dense(X), **checks)
-        weight = next(self.module_.parameters())
+        dtype = next(self.module_.parameters()).dtype
         parts = [
-            outputs(
-                self.module_, torch.tensor(np.ascontiguousarray(part), dtype=weight.dtype, device=weight.device)
-            ).cpu()
+            outputs(self.module_, torch.tensor(np.ascontiguousarray(part), dtype=dtype))
             for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
         ]
         return torch.cat(parts)

@@ -44,7 +44,7 @@ def candidates(environments: Sequence[Environment], family: Family) -> dict[str,
 def debiasable(environments: Sequence[Environment], family: Family) -> bool:
     """Whether Env-PoE is tried: on tables with classes, of not too many environments."""
     x = environments[0].x
-    table = isinstance(x, Tensor) and x.ndim == 2 and x.device.type == "cpu"
+    table = isinstance(x, Tensor) and x.ndim == 2
     return family.labels > 0 and 1 < len(environments) <= MAX_ENVIRONMENTS and table
 
 

@@ -67,21 +67,19 @@ def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None
     return weight
 
 
-def to_environments(rows: Rows, targets: NDArray[Any], device: torch.device) -> list[Environment]:
+def to_environments(rows: Rows, targets: NDArray[Any]) -> list[Environment]:
     """The rows of each environment with their ``targets`` [n], in the given order; parts of one tensor."""
     order = np.argsort(rows.codes, kind="stable")
     sizes, weight = rows.counts, rows.weight
-    xs = _parts(rows.x[order], sizes, device)
-    ys = torch.from_numpy(targets[order]).to(device).split(sizes)
-    ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).to(device).split(sizes)
+    xs = _parts(rows.x[order], sizes)
+    ys = torch.from_numpy(targets[order]).split(sizes)
+    ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).split(sizes)
     names = [str(name) for name in rows.names.tolist()]
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]
 
 
-def _parts(x: NDArray[Any] | Pixels, sizes: list[int], device: torch.device) -> Sequence[Inputs]:
+def _parts(x: NDArray[Any] | Pixels, sizes: list[int]) -> Sequence[Inputs]:
     if not isinstance(x, Pixels):
-        return torch.from_numpy(np.ascontiguousarray(x)).to(device).split(sizes)
-    if device.type != "cpu":
-        raise BadValue(f"Pixels are read on the CPU, not on {device}; use device='cpu', or give X as numbers")
+        return torch.from_numpy(np.ascontiguousarray(x)).split(sizes)
     ends = np.cumsum(sizes)
     return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]

@@ -66,6 +66,7 @@ class Learner:
     features: Features | None
     recipe: Callable[[Method, Sequence[Environment]], Recipe]
     seed: int
+    device: torch.device
     engine: str = "local"
 
     def fit(
@@ -81,6 +82,7 @@ class Learner:
         """Train on some environments; checkpoints are evaluated there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
+        model = model.to(self.device)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
         samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
         history: list[Checkpoint] = []
@@ -131,7 +133,7 @@ def validation_split(
 
 
 def _permutation(e: Environment, seed: int) -> Tensor:
-    return torch.randperm(len(e), generator=generator(seed, "apart", e.name)).to(e.y.device)
+    return torch.randperm(len(e), generator=generator(seed, "apart", e.name))
 
 
 def _measure(snapshot: Snapshot, train: list[Environment], validation: list[Environment], family: Family) -> Checkpoint:

@@ -58,7 +58,7 @@ def _average(environments: Sequence[Environment], of: Callable[[Tensor], Tensor]
         for x, w in zip(e.x.split(CHUNK_ROWS), weight.split(CHUNK_ROWS), strict=True):
             values = of(floats(x).double())
             values = values.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else values  # [n, C, 1, …]
-            total = total.to(w.device) + torch.tensordot(w, values, dims=1)
+            total = total + torch.tensordot(w, values, dims=1)
             count += float(w.sum())
     return total / count
 
@@ -80,7 +80,7 @@ def build(
     else:
         width = _width(features, standard(probe)) if features is not None else [x.shape[1], *hidden][-1]
         model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
-    return model.to(probe.device, probe.dtype)
+    return model.to(probe.dtype)
 
 
 def around(
@@ -111,7 +111,7 @@ def _width(features: nn.Module, x: Tensor) -> int:
         raise BadValue(f"features is {features!r}; expected a torch module, an architecture or None")
     try:
         with torch.no_grad():
-            z = deepcopy(features).to(x.device, x.dtype).eval()(x)
+            z = deepcopy(features).to("cpu", x.dtype).eval()(x)
     except (RuntimeError, ValueError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise BadValue(f"features cannot take rows of shape {tuple(x.shape[1:])}: {reason}") from None

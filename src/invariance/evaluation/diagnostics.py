@@ -41,7 +41,7 @@ def scores_and_diagnostics(
     model: Model, method: Method, environments: Sequence[Environment], family: Family
 ) -> tuple[Scores, Diagnostics]:
     """Both, from one pass over the samples."""
-    batch = Batch.of(environments, family)
+    batch = Batch.of(environments, family).to(model.device)
     names = [e.name for e in environments]
     was_training = model.training
     model.eval()

@@ -32,7 +32,7 @@ def landscape(model: Model, benchmark: Benchmark, points: int, seed: int) -> Los
     Models of one shape get the same random numbers from one seed.
     """
     moved = deepcopy(model)
-    weights = [p.detach().clone() for p in moved.parameters()]
+    weights = [p.detach().clone().cpu() for p in moved.parameters()]
     across, along = (directions(weights, generator(seed, "landscape", side)) for side in ("across", "along"))
     rows = []
     for a in axis(points):

@@ -76,10 +76,10 @@ class Scores:
 
 @torch.no_grad()
 def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
-    """f in evaluation mode, in slices that stay in the cache, [n, K]."""
+    """f in evaluation mode, in slices that stay in the cache, on the CPU, [n, K]."""
     was_training = model.training
     model.eval()
-    f = concatenate((model(part) for part in x.split(rows)), len(x))
+    f = concatenate((model(part) for part in x.split(rows)), len(x)).cpu()
     model.train(was_training)
     return f
 

@@ -1,9 +1,11 @@
-"""A resume state on disk: named tensors as safetensors; the history, and a hash of everything, in their header."""
+"""Resume states on disk: named tensors as safetensors, the history and a hash of everything in their header."""
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialised
@@ -11,16 +13,37 @@ from torch import Tensor
 
 from invariance.core.atomic import atomic_write, part_path
 from invariance.core.errors import StoreError
-from invariance.experiments.run import ResumeState
-from invariance.training.selection import dump_history, load_history
+from invariance.core.ranks import count, leaders_bytes, leads
+from invariance.experiments.run import ResumeState, resume_state
+from invariance.training.selection import History, dump_history, load_history
+from invariance.training.train import Snapshot
+
+SAVE_SECONDS = 5.0
+"""How often a run writes its resume state."""
+
+
+class Saver:
+    """Writes the resume state of a run at its checkpoints, at most every ``seconds``."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self.path, self.seconds, self.last = path, seconds, time.monotonic()
+
+    def __call__(self, snapshot: Snapshot, history: History, seconds: float) -> None:
+        """Called at every snapshot."""
+        if time.monotonic() - self.last < self.seconds:
+            return
+        if state := resume_state(snapshot, history, seconds):
+            save(state, self.path)
+            self.last = time.monotonic()
 
 
 def save(run: ResumeState, path: Path) -> None:
     """Write a resume state; the file appears whole or not at all."""
     about = {"history": json.dumps(dump_history(run.history)), "seconds": repr(run.seconds)}
-    state = {name: tensor.contiguous() for name, tensor in run.state.items()}
+    state = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     about["digest"] = _digest(state, about)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
         with atomic_write(path) as part:
             part.write_bytes(serialised(state, about))
@@ -35,6 +58,16 @@ def remove(path: Path) -> None:
     """Remove a resume state, and what a killed process may have left of it."""
     for file in (path, part_path(path)):
         file.unlink(missing_ok=True)
+
+
+def load_leaders(path: Path) -> ResumeState | None:
+    """The resume state on every rank, from a file that may be on the leader's machine alone."""
+    if count() == 1:
+        return load(path)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        copy.write_bytes(leaders_bytes(path.read_bytes() if leads() and path.is_file() else b""))
+        return load(copy)
 
 
 def load(path: Path) -> ResumeState | None:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from invariance.core.device import resolved
 from invariance.core.environment import Benchmark
 from invariance.core.errors import Diverged, InvarianceError
+from invariance.core.ranks import leader_first, leads
 from invariance.core.seeding import generator
 from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import LossGrid, landscape
@@ -99,9 +101,16 @@ def execute(
     watch: Watch = lambda snapshot, history, seconds: None,
     *,
     resume_from: ResumeState | None = None,
+    device: str = "cpu",
 ) -> Executed:
-    """Do what a spec says, from the beginning or from a resume state of the same spec."""
-    execution = executing(spec, resume_from=resume_from)
+    """Do what a spec says, from the beginning or from a resume state of the same spec.
+
+    Several ranks do it together, each of them by this call, and the leader alone measures and watches. The number of
+    ranks and the device change the numbers by rounding alone, and may change where a run resumes.
+    """
+    with leader_first():
+        benchmark = load_benchmark(spec)
+    execution = executing(spec, benchmark, resume_from=resume_from, device=device)
     while True:
         try:
             progress = next(execution)
@@ -112,12 +121,11 @@ def execute(
 
 
 def executing(
-    spec: Spec, benchmark: Benchmark | None = None, *, resume_from: ResumeState | None = None
+    spec: Spec, benchmark: Benchmark, *, resume_from: ResumeState | None = None, device: str = "cpu"
 ) -> Generator[Progress, None, Executed]:
-    """The same snapshot by snapshot, and then the run; ``benchmark`` are the spec's data where they are loaded."""
+    """The same on data that are loaded, snapshot by snapshot, and then the run."""
     start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
-    benchmark = benchmark or load_benchmark(spec)
-    model = fresh_model(spec, benchmark)
+    model = fresh_model(spec, benchmark).to(resolved(device))
     history = resume_from.history if resume_from else ()
     status: Status = "finished"
     reason = ""
@@ -134,6 +142,8 @@ def executing(
     try:
         for snapshot in snapshots:
             model, reason = snapshot.model, snapshot.note
+            if not leads():
+                continue
             if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
             yield Progress(snapshot, history, time.perf_counter() - start)
@@ -141,7 +151,7 @@ def executing(
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
         status, reason = "collapsed", "the final predictor is no better than a constant on validation samples"
-    points = spec.evaluation.landscape if status != "diverged" else 0
+    points = spec.evaluation.landscape if status != "diverged" and leads() else 0
     grid = landscape(model, benchmark, points, spec.seed) if points else None
     run = Run(spec, status, history, time.perf_counter() - start, reason, digest(model), grid)
     return Executed(run, model, benchmark)
@@ -201,5 +211,5 @@ def digest(model: Model) -> str:
     """A hash of a model's weights, equal where they are equal bit for bit."""
     found = hashlib.blake2b(digest_size=16)
     for name, tensor in model.state_dict().items():
-        found.update(name.encode() + tensor.detach().contiguous().numpy().tobytes())
+        found.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()

@@ -33,7 +33,7 @@ def save(executed: Executed, folder: Path) -> None:
         "run": executed.run.to_json(),
         "environments": [{"name": e.name, "samples": len(e)} for e in executed.benchmark.train],
     }
-    tensors = {k: v.contiguous() for k, v in executed.model.state_dict().items()}
+    tensors = {k: v.cpu().contiguous() for k, v in executed.model.state_dict().items()}
     model_folder.save(folder, KIND, content, packed(tensors))
 
 

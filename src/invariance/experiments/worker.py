@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from invariance.core.errors import InvarianceError, StoreError
 from invariance.experiments import resume
-from invariance.experiments.run import Run, execute, failure, resume_state
+from invariance.experiments.run import Run, execute, failure
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 from invariance.training.selection import History
@@ -33,8 +33,8 @@ REPORT_SECONDS = 0.2
 class Worker:
     """Runs one spec after another."""
 
-    def __init__(self, store: Path, save_every: float, driver: TextIO) -> None:
-        self.store, self.save_every, self.driver = Store(store), save_every, driver
+    def __init__(self, store: Path, save_every: float, driver: TextIO, device: str = "cpu") -> None:
+        self.store, self.save_every, self.driver, self.device = Store(store), save_every, driver, device
         self.folder = work_folder(store)  # made by the first lock in it
 
     def send(self, event: str, **content: Any) -> None:
@@ -70,7 +70,8 @@ class Worker:
         """The run; whatever goes wrong in it, other than with the disk, is its result."""
         start = time.perf_counter()
         try:
-            return execute(spec, self._monitor(spec), resume_from=resume.load(self._path(spec))).run
+            earlier = resume.load(self._path(spec))
+            return execute(spec, self._monitor(spec), resume_from=earlier, device=self.device).run
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
@@ -90,8 +91,7 @@ class Monitor:
     """Reports the progress of a run every ``REPORT_SECONDS``, and saves its resume state every ``save_every``."""
 
     def __init__(self, worker: Worker, path: Path) -> None:
-        self.worker, self.path = worker, path
-        self.reported, self.saved = 0.0, time.monotonic()
+        self.worker, self.save, self.reported = worker, resume.Saver(path, worker.save_every), 0.0
 
     def __call__(self, snapshot: Snapshot, history: History, seconds: float) -> None:
         """Called at every snapshot."""
@@ -99,9 +99,7 @@ class Monitor:
         if now - self.reported >= REPORT_SECONDS:
             self.worker.send("step", step=snapshot.step, steps=snapshot.steps, seconds=seconds)
             self.reported = now
-        if now - self.saved >= self.worker.save_every and (state := resume_state(snapshot, history, seconds)):
-            resume.save(state, self.path)
-            self.saved = now
+        self.save(snapshot, history, seconds)
 
 
 def lines() -> Iterator[str]:
@@ -124,7 +122,7 @@ def main() -> None:
     driver = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what is printed must not get between the messages
     torch.set_num_threads(1)
-    worker = Worker(Path(sys.argv[1]), float(sys.argv[2]), driver)
+    worker = Worker(Path(sys.argv[1]), float(sys.argv[2]), driver, *sys.argv[3:])
     worker.send("ready")
     for line in lines():
         worker.work(Spec.from_json(json.loads(line)))

@@ -66,7 +66,8 @@ class BIRM(PenalisedMethod):
         return self.penalty(batch, model, z, f)
 
     def _draw(self, model: Model, generator: torch.Generator) -> None:
-        model.memory.get_buffer("scales").normal_(1.0, self.tau, generator=generator)
+        scales = model.memory.get_buffer("scales")
+        scales.copy_(torch.empty_like(scales, device="cpu").normal_(1.0, self.tau, generator=generator))
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         scales = model.memory.get_buffer("scales")  # [J, E]

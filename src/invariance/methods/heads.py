@@ -52,8 +52,7 @@ def gradients(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: Tensor | N
     if w is None:
         w = vector(head)
         f = outputs(head, w, z)
-    each = [torch.autograd.grad(risk, w, create_graph=True)[0] for risk in batch.risks(f)]
-    return torch.stack([g if g.ndim == 1 else g[e] for e, g in enumerate(each)])
+    return batch.gradients(batch.risks(f), w)
 
 
 def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: Tensor | None = None) -> Tensor:

@@ -105,4 +105,4 @@ class IRMGame(Method):
             raise BadValue("IRM-Game's stop_below is a training accuracy; regression has none")
         model.eval()
         with torch.no_grad():
-            return bool(batch.family.score(model(batch.x), batch.y).mean() < self.stop_below)
+            return bool(batch.pooled_mean(batch.family.score(model(batch.x), batch.y)) < self.stop_below)

@@ -41,7 +41,7 @@ class Masked(nn.Module):
         """New logistic noise for the next forward passes."""
         self.temperature = temperature
         for noise in self.buffers(recurse=False):
-            noise.uniform_(generator=generator).logit_(eps=1e-7)
+            noise.copy_(torch.empty_like(noise, device="cpu").uniform_(generator=generator)).logit_(eps=1e-7)
 
     def mask(self, score: Tensor, noise: Tensor) -> Tensor:
         """The mask of one weight tensor."""

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from invariance.core.device import device_of
 from invariance.core.inputs import Inputs, floats
 
 
@@ -54,4 +55,4 @@ def _pass(features: nn.Module, x: Inputs, seed: int) -> Tensor:
     """One slice; dropout drops the same units whenever the seed is the same."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return features(floats(x))
+        return features(floats(x, device_of(features)))

@@ -6,6 +6,7 @@ import torch
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from invariance.core.device import device_of
 from invariance.core.fields import STRICT
 from invariance.core.inputs import Inputs, floats
 from invariance.core.seeding import generator
@@ -23,7 +24,8 @@ class Model(nn.Module):
     stay in the cache. With more than ``keep`` rows, no activations are stored: the backward pass computes each slice
     again. The gradient is the same, and a step's memory grows with the number of rows by their outputs alone, or, where
     a method reads the features, by a feature vector and its gradient each. Features with batch normalisation take all
-    rows at once in training, since their values depend on it.
+    rows at once in training, since their values depend on it. With ``bf16``, features are computed in that precision in
+    training; weights, head, loss and penalty keep theirs.
     """
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
@@ -33,22 +35,45 @@ class Model(nn.Module):
         self.memory = nn.Module()
         self.slice = 4096
         self.keep = 65536
+        self.bf16 = False
+
+    @property
+    def device(self) -> torch.device:
+        """Where its parameters are; inputs are moved there."""
+        return device_of(self)
 
     def represent(self, x: Inputs) -> Tensor:
         """z = θ(x), [n, d]."""
-        return self._sliced(self.features, x)
+        return self._sliced(self._theta(), x)
 
     def forward(self, x: Inputs) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""
-        return self._sliced(nn.Sequential(self.features, self.head), x)
+        return self._sliced(nn.Sequential(self._theta(), self.head), x)
+
+    def _theta(self) -> nn.Module:
+        return BFloat16(self.features) if self.bf16 and self.training else self.features
 
     def _sliced(self, module: nn.Module, x: Inputs) -> Tensor:
         if len(x) <= self.slice or (self.training and batch_norms(module)):
-            return module(floats(x))
+            return module(floats(x, self.device))
         if len(x) > self.keep and torch.is_grad_enabled():
             return checkpoint_slices(module, x, self.slice)
-        parts = (module(floats(part)) for part in x.split(self.slice))
+        parts = (module(floats(part, self.device)) for part in x.split(self.slice))
         return torch.cat(list(parts)) if torch.is_grad_enabled() else concatenate(parts, len(x))
+
+
+class BFloat16(nn.Module):
+    """A module whose matrix products are in bf16 (torch's autocast), and whose inputs and outputs are not."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The inner module, in the precision of x."""
+        with torch.autocast(x.device.type, torch.bfloat16):
+            z = self.inner(x)
+        return z.to(x.dtype)
 
 
 def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

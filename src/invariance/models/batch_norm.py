@@ -1,15 +1,58 @@
-"""The running statistics of batch normalisation: updated once per step, and recalibrated for averaged weights."""
+"""Batch normalisation: over all ranks, running statistics updated once per step, recalibrated for averaged weights."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from invariance.core import ranks
 from invariance.core.inputs import Inputs, floats
 from invariance.models.base import Model, batch_norms
 
 Loss = Callable[[], Tensor]
+
+
+class RanksBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """Batch normalisation that in training normalises by the rows of all ranks, on any device."""
+
+    def _check_input_dim(self, input: Tensor) -> None:  # noqa: A002 - torch's name
+        """Any number of dimensions."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised by the batch in training, by the running statistics else."""
+        if not self.training or ranks.count() == 1:
+            return super().forward(x)
+        dims = (0, *range(2, x.ndim))
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        values = x.to(torch.promote_types(x.dtype, torch.float32))
+        rows = ranks.total(values.new_tensor(x.numel() / self.num_features))
+        mean = ranks.total(values.sum(dims)) / rows
+        values = values - mean.view(shape)
+        variance = ranks.total(values.square().sum(dims)) / rows
+        if self.track_running_stats:
+            self._track(mean.detach(), variance.detach() * rows / (rows - 1))
+        values = values * (variance + self.eps).rsqrt().view(shape)
+        if self.affine:
+            values = values * self.weight.view(shape) + self.bias.view(shape)
+        return values.to(x.dtype)
+
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        """Move the running statistics; without a momentum they are those of all batches so far."""
+        assert self.running_mean is not None  # noqa: S101 - statistics are tracked
+        assert self.running_var is not None  # noqa: S101
+        assert self.num_batches_tracked is not None  # noqa: S101
+        self.num_batches_tracked.add_(1)
+        share = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(variance, share)
+
+
+def over_ranks(model: Model) -> Model:
+    """The same model, whose batch normalisation is over all ranks where there are several."""
+    for layer in batch_norms(model) if ranks.count() > 1 else ():
+        layer.__class__ = RanksBatchNorm
+    return model
 
 
 @contextmanager
@@ -51,7 +94,7 @@ def recalibrate(model: Model, batches: Iterable[Inputs]) -> None:
         layer.momentum = None
         layer.train()
     for x in batches if layers else ():
-        model.head(model.features(floats(x)))
+        model.head(model.features(floats(x, model.device)))
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     model.train(was_training)

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from invariance.core.errors import BadValue
 from invariance.core.fields import STRICT, Share
+from invariance.core.shard import Shard
 
 
 @final
@@ -23,15 +24,20 @@ class Augment:
     flip: Share = 0.5
     shift: NonNegativeInt = 4
 
-    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Other images of the same type and shape, [n, c, h, w]."""
+    def __call__(self, x: Tensor, generator: torch.Generator, shard: Shard | None = None) -> Tensor:
+        """Other images of the same type and shape, [n, c, h, w]; if they are a ``shard``, as in the whole batch."""
         if x.ndim != 4:
             raise BadValue(f"only images can be mirrored and shifted; got inputs of shape {tuple(x.shape[1:])}")
         n, _, height, width = x.shape
-        mirrored = torch.rand(n, generator=generator) < self.flip
-        x = torch.where(mirrored.view(-1, 1, 1, 1), x.flip(3), x)
-        down, right = torch.randint(2 * self.shift + 1, (2, n, 1), generator=generator)
-        rows, columns = down + torch.arange(height), right + torch.arange(width)  # [n, h], [n, w]
+        every = sum(shard.counts) if shard else n
+        mirrored = torch.rand(every, generator=generator) < self.flip
+        down, right = torch.randint(2 * self.shift + 1, (2, every, 1), generator=generator)
+        if shard:
+            mirrored, down, right = mirrored[shard.rows], down[shard.rows], right[shard.rows]
+        x = torch.where(mirrored.to(x.device).view(-1, 1, 1, 1), x.flip(3), x)
+        rows = (down + torch.arange(height)).to(x.device)  # [n, h]
+        columns = (right + torch.arange(width)).to(x.device)  # [n, w]
         padded = functional.pad(x, (self.shift,) * 4).permute(0, 2, 3, 1)
-        moved = padded[torch.arange(n).view(-1, 1, 1), rows.unsqueeze(2), columns.unsqueeze(1)]  # [n, h, w, c]
+        each = torch.arange(n, device=x.device).view(-1, 1, 1)
+        moved = padded[each, rows.unsqueeze(2), columns.unsqueeze(1)]  # [n, h, w, c]
         return moved.permute(0, 3, 1, 2).contiguous()

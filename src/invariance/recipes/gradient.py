@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
 from invariance.core.fields import STRICT, Positive
+from invariance.core.ranks import average
 
 Loss = Callable[[], Tensor]
 
@@ -32,7 +33,7 @@ class Plain(Gradient):
 
     def __call__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> Tensor:
         value = loss()
-        value.backward(inputs=list(parameters))
+        _backward(value, parameters)
         return value.detach()
 
 
@@ -50,15 +51,22 @@ class SAM(Gradient):
 
     def __call__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> Tensor:
         value = loss()
-        ascent = torch.autograd.grad(value, parameters, allow_unused=True, materialize_grads=True)
+        ascent = average(torch.autograd.grad(value, parameters, allow_unused=True, materialize_grads=True))
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(ascent)))
         here = [p.detach().clone() for p in parameters]
         with torch.no_grad():
             torch._foreach_add_(list(parameters), torch._foreach_mul(ascent, self.radius / (norm + 1e-12)))
-        loss().backward(inputs=list(parameters))
+        _backward(loss(), parameters)
         with torch.no_grad():
             torch._foreach_copy_(list(parameters), here)
         return value.detach()
+
+
+def _backward(value: Tensor, parameters: Sequence[nn.Parameter]) -> None:
+    value.backward(inputs=list(parameters))
+    moving = {p: p.grad for p in parameters if p.grad is not None}
+    for p, grad in zip(moving, average(list(moving.values())), strict=True):
+        p.grad = grad
 
 
 AnyGradient = Annotated[Plain | SAM, Discriminator("kind")]

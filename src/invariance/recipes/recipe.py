@@ -1,7 +1,7 @@
 """How a method is trained, whatever it is: batches, learning rate, gradient, optimiser."""
 
 from math import ceil
-from typing import Annotated, ClassVar, final
+from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -30,10 +30,11 @@ class Recipe:
     run, at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update
     does not see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of epochs, before
     all others, in which an environment classifier is trained; its logit offset removes environment-specific cues
-    (`training/debiasing.py`). 0 is without debiasing.
+    (`training/debiasing.py`). 0 is without debiasing. ``precision`` is that of the features' matrix products: ``full``
+    is the inputs' own, ``bf16`` leaves weights, head, loss and penalty in that and is for 32-bit inputs.
     """
 
-    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size",)
+    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size", "precision")
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
@@ -50,6 +51,7 @@ class Recipe:
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     average: Share = 0.0
     augment: Augment | None = None
+    precision: Literal["full", "bf16"] = "full"
 
     def updates(self, rows: int) -> tuple[int, int]:
         """After how many updates on so many samples the penalty sets in, and how many there are in all."""

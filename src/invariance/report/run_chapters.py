@@ -24,7 +24,7 @@ def trials(groups: Sequence[Group], specs: Mapping[str, Mapping[str, Any]]) -> C
         return "" if share is None else Quantity((100 * share,))
 
     shown = groups[:MAX_TRIALS]
-    names = {}
+    names: dict[str, str] = {}
     for (_, _, _), alike in groupby(shown, key=lambda g: (g.data, g.recipe, g.method)):
         own = {g.trial: g for g in alike}
         titles = {trial: _title(METHODS, g.method) for trial, g in own.items()}

@@ -14,6 +14,8 @@ from invariance.studies.support.base import SCALES, Plan, Results
 from invariance.studies.support.results import results
 from invariance.training.selection import RULES, label
 
+Options = dict[str, Sequence[object]]
+"""What there is to choose, and between what; the first of each is shown at first."""
 FINISHED, EVERY = "finished", "all, collapsed included"
 
 
@@ -59,13 +61,13 @@ def study_block(stored: StoredRuns, plans: Sequence[Plan], asked: Asked) -> Show
             if rule == asked.selection:
                 raise
     first = tuple(made[plan.scale, asked.selection, asked.with_collapsed] for plan in plans)
-    options = {
+    options: Options = {
         "scale": [plan.scale for plan in plans],
         "checkpoint": [rule for rule in asked.rules if all((p.scale, rule, False) in made for p in plans)],
         "seeds": asked.seeds if any(row.collapsed for each in made.values() for row in each.rows.values()) else [],
     }
     if not any(each.rows for each in first):
-        options = {name: [] for name in options}
+        options = dict.fromkeys(options, ())
     scale_names = {plan.scale: _scale_name(plan) for plan in plans}
 
     def version(chosen: dict[str, object]) -> tuple[Artefact, ...]:
@@ -95,7 +97,7 @@ def curve_blocks(settings: Sequence[Setting], asked: Asked) -> tuple[tuple[Block
             shown, _ = made[str(chosen["checkpoint"]), bool(chosen["seeds"])]
             return tuple(other for other in shown if other.name == name)
 
-        options = {"checkpoint": rules, "seeds": asked.seeds}
+        options: Options = {"checkpoint": rules, "seeds": asked.seeds}
         blocks.append(versions(figure.name, figure.title, options, version, {}))
     return tuple(blocks), left_out
 
@@ -103,7 +105,7 @@ def curve_blocks(settings: Sequence[Setting], asked: Asked) -> tuple[tuple[Block
 def versions(
     name: str,
     title: str,
-    options: dict[str, Sequence[object]],
+    options: Options,
     version: Callable[[dict[str, object]], tuple[Artefact, ...]],
     names: dict[str, str],
 ) -> Block:
@@ -121,7 +123,7 @@ def versions(
     return Block(name, title, shown, choices)
 
 
-def _fixed(options: dict[str, Sequence[object]]) -> dict[str, object]:
+def _fixed(options: Options) -> dict[str, object]:
     return {choice: own[0] for choice, own in options.items() if len(own) == 1}
 
 

@@ -70,7 +70,8 @@ def posterior(classifier: Model, data: Batch) -> Posterior:
 
 
 def logit_offset(classifier: Model, data: Batch) -> Tensor | None:
-    """o of every row, [n, K]; None where no cue's relation to the label differs between environments."""
+    """o of every row, on the CPU, [n, K]; None where no cue's relation to the label differs between environments."""
+    data = data.to(torch.device("cpu"))
     found = posterior(classifier, data)
     if interaction_p_value(found, data) >= LEVEL:
         return None
@@ -88,7 +89,7 @@ def interaction_p_value(found: Posterior, data: Batch) -> float:
     A likelihood-ratio test of one slope, beside the common part and the frequency of each label: covariate shift and
     label shift are no evidence. A negative slope gives 1.
     """
-    held = torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts]).to(data.y.device)
+    held = torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts])
     rows = data.take(held.nonzero().squeeze(1), tuple(-(-n // FOLD) for n in data.counts))
     common, interaction = found.common[held], found.interaction[held]
     without = _fitted(common, torch.zeros_like(interaction), rows)
@@ -109,8 +110,8 @@ def _fitted(common: Tensor, evidence: Tensor, data: Batch, *, slope: bool = Fals
     """Maximum likelihood of P(e | x, y) ∝ exp(scale·common + slope·evidence + β[y, e]); without a slope it is 1."""
     weight, rows, labels = _weights(data), torch.arange(len(data.y)), data.y.long()
     own = evidence[rows, labels]
-    scales = torch.ones(2, dtype=own.dtype, device=own.device, requires_grad=True)
-    shift = torch.zeros(evidence.shape[1:], dtype=own.dtype, device=own.device, requires_grad=True)
+    scales = torch.ones(2, dtype=own.dtype, requires_grad=True)
+    shift = torch.zeros(evidence.shape[1:], dtype=own.dtype, requires_grad=True)
 
     def loss() -> Tensor:
         logits = scales[0] * common + (scales[1] if slope else 1) * own + shift[labels]
@@ -156,7 +157,7 @@ def k_means(points: Tensor, clusters: int, tries: int = 3, rounds: int = 20) -> 
     for _ in range(tries):
         centres = points[torch.randint(len(points), (1,), generator=random)]
         while len(centres) < clusters:
-            apart = torch.cdist(points, centres).min(1).values.square().cpu() + 1e-12
+            apart = torch.cdist(points, centres).min(1).values.square() + 1e-12
             centres = torch.cat([centres, points[torch.multinomial(apart, 1, generator=random)]])
         for _ in range(rounds):
             nearest = torch.cdist(points, centres).argmin(1)
@@ -172,7 +173,7 @@ def log_likelihood(states: Tensor, data: Batch) -> Tensor:
     count, labels, environments = int(states.max()) + 1, data.family.labels, data.environments
     cells = (states * labels + data.y.long()) * environments + data.environment
     weight = _weights(data)
-    n = torch.zeros(count * labels * environments, dtype=weight.dtype, device=weight.device)
+    n = torch.zeros(count * labels * environments, dtype=weight.dtype)
     n = n.index_add(0, cells, weight).view(count, labels, environments)
     everywhere = n.sum((1, 2)) / n.sum()  # P(s), [S]
     pooled = (n.sum(2) + PRIOR * everywhere.unsqueeze(1)) / (n.sum((0, 2)) + PRIOR)  # P(s | y), [S, K]

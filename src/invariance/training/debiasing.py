@@ -53,12 +53,9 @@ class EnvironmentClassification(Method):
         """One move."""
 
         def loss() -> Tensor:
-            own = log_posterior(model(batch.x), batch.environments)[torch.arange(len(batch.y)), batch.y.long()]
-            log_likelihood = own.gather(1, batch.environment.unsqueeze(1))
-            if batch.weight is None:
-                return -log_likelihood.mean()
-            weight = batch.weight.unsqueeze(1)
-            return -(weight * log_likelihood).sum() / weight.sum()
+            rows = torch.arange(len(batch.y), device=batch.y.device)
+            own = log_posterior(model(batch.x), batch.environments)[rows, batch.y.long()]
+            return -batch.pooled_mean(own.gather(1, batch.environment.unsqueeze(1)).squeeze(1))
 
         yield Move(loss, self.l2)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -16,10 +17,11 @@ from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, Diverged
 from invariance.core.families import Family
 from invariance.core.inputs import floats, loaded
+from invariance.core.ranks import rank, shard
 from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model
-from invariance.models.batch_norm import recalibrate, running_stats_updated_once
+from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_updated_once
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 from invariance.training.sampler import BatchSampler
@@ -71,18 +73,28 @@ class Training:
     ) -> None:
         environments = arranged(environments, recipe, seed)
         self.method, self.recipe, self.seed, self.first = method, recipe, seed, first
-        self.data = Batch.of(environments, family)
+        self.device = model.device
+        self.data = Batch.of(environments, family).to(self.device)
         names = [e.name for e in environments]
         sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
-        self.samplers = [size and BatchSampler(names, self.data.counts, size, seed) for size in sizes]
+        samplers = [BatchSampler(names, self.data.counts, size, seed) if size else None for size in sizes]
+        self.samplers = [(sampler, shard(sampler.counts if sampler else self.data.counts)) for sampler in samplers]
         self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
-        self.model = method.prepare(model, len(environments), generator(seed, "objective")).train()
+        self.model = self._prepared(model)
         self.players = {player.name: player for player in method.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
             raise BadValue(f"{method.title} has a part of the model without parameters to train")
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.step, self.loss, self.stopped = first, math.nan, False
+
+    def _prepared(self, model: Model) -> Model:
+        """On the CPU, where random numbers are drawn, and back on the model's device."""
+        model.bf16 = self.recipe.precision == "bf16"
+        if model.bf16 and any(p.dtype == torch.float64 for p in model.parameters()):
+            raise BadValue("the recipe's precision is bf16 and the model has 64-bit weights; give inputs of 32 bits")
+        random = generator(self.seed, "objective")
+        return self.method.prepare(over_ranks(model.cpu()), self.data.environments, random).to(self.device).train()
 
     def _fresh_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         build = self.recipe.step.build
@@ -99,12 +111,12 @@ class Training:
         clock = Clock(self.step - self.first, self.steps - self.first, self.switch - self.first)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with torch.random.fork_rng(devices=[]), running_stats_updated_once(self.model) as once:
+        with self._random_state(), running_stats_updated_once(self.model) as once:
             noise = generator(self.seed, "noise", self.step)
-            # for dropout inside a user's module; torch.manual_seed also looks for other devices, which takes longer
-            torch.default_generator.manual_seed(generator(self.seed, "dropout", self.step).initial_seed())
             self.model.train()
             batch = self._batch()
+            if rank():
+                self._seed_dropout(rank())
             for move in self.method.moves(self.model, batch, clock, noise):
                 self._apply(replace(move, loss=once(move.loss)), clock)
             self.stopped = self.method.done(self.model, batch, clock)
@@ -115,17 +127,47 @@ class Training:
             self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
             self.averaged.update_parameters(self.model)
 
+    @contextmanager
+    def _random_state(self) -> Iterator[None]:
+        """A global random state for this update, for dropout; the one there was is restored."""
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            self._seed_dropout()
+            yield
+
+    def _seed_dropout(self, *rank: int) -> None:
+        """Dropout layers of a user's module draw for the rows here, so each rank has random numbers of its own."""
+        seed = generator(self.seed, "dropout", self.step, *rank).initial_seed()
+        # torch.manual_seed also looks for other devices, which takes longer
+        (torch.default_generator.manual_seed if self.device.type == "cpu" else torch.manual_seed)(seed)
+
     def _batch(self) -> Batch:
         batch = self._rows(self.step)
         if self.recipe.augment is not None:
-            batch = replace(batch, x=self.recipe.augment(loaded(batch.x), generator(self.seed, "augment", self.step)))
+            random = generator(self.seed, "augment", self.step)
+            batch = replace(batch, x=self.recipe.augment(loaded(batch.x), random, batch.shard))
         if self.recipe.dropout:
-            batch = replace(batch, x=functional.dropout(floats(batch.x), self.recipe.dropout))
+            batch = replace(batch, x=self._dropped(batch))
         return batch
 
+    def _dropped(self, batch: Batch) -> Tensor:
+        """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
+        x = floats(batch.x)
+        if not batch.shard:
+            return functional.dropout(x, self.recipe.dropout)
+        ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
+        return x * batch.own(functional.dropout(ones, self.recipe.dropout))
+
     def _rows(self, t: int) -> Batch:
-        sampler = self.samplers[t >= self.switch]
-        return self.data.take(sampler.rows(t), sampler.counts) if sampler else self.data
+        sampler, part = self.samplers[t >= self.switch]
+        if sampler:
+            return self.data.take(sampler.rows(t), sampler.counts, part).to(self.device)
+        return self._full if part else self.data
+
+    @cached_property
+    def _full(self) -> Batch:
+        """The shard of all rows that is here."""
+        rows = torch.arange(len(self.data.y))
+        return self.data.take(rows, self.data.counts, shard(self.data.counts)).to(self.device)
 
     def _apply(self, move: Move, clock: Clock) -> None:
         names = move.players or tuple(self.players)
@@ -153,7 +195,8 @@ class Training:
 
     def offset_by(self, offset: Tensor | None) -> None:
         """Add ``offset`` [n, K] to the outputs of all rows from now on."""
-        self.data = replace(self.data, offset=offset)
+        self.data = replace(self.data, offset=None if offset is None else offset.to(self.device))
+        vars(self).pop("_full", None)
 
     def state(self) -> StateDict:
         """Model, averaged model, optimiser, offsets and step as named tensors."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
 from invariance.core.families import Family
+from invariance.core.ranks import from_leader
 from invariance.methods.base import Method
 from invariance.models.base import Model
 from invariance.recipes.presets import SHORT
@@ -101,7 +102,9 @@ def _debias(
         training.loss = classifier.loss
         if classifier.step % every == 0:
             yield _first(classifier, training)
-    training.offset_by(logit_offset(classifier.model, training.data))
+    data = training.data
+    no_shift = torch.zeros(len(data.y), data.family.outputs)
+    training.offset_by(from_leader(lambda: logit_offset(classifier.model, data), no_shift))
 
 
 def _leave_alone(training: Training) -> None:

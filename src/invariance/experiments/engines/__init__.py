@@ -11,10 +11,15 @@ ENGINES: Catalogue[Engine] = Catalogue("engine", __name__, Engine)
 
 
 def chosen(
-    name: str, *, workers: int | None = None, address: str | None = None, save_every: float | None = None
+    name: str,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    save_every: float | None = None,
+    device: str = "cpu",
 ) -> Engine:
     """The named engine with those of the options that are given."""
-    options = {"workers": workers, "address": address, "save_every": save_every}
+    options = {"workers": workers, "address": address, "save_every": save_every, "device": device}
     return ENGINES.create(name, {option: value for option, value in options.items() if value is not None})
 
 
@@ -26,6 +31,7 @@ def run_all(
     engine: str = "local",
     address: str | None = None,
     save_every: float | None = None,
+    device: str = "cpu",
 ) -> Iterator[Event]:
     """Run what is missing in the store and yield events; closing the iterator stops the runs."""
-    return chosen(engine, workers=workers, address=address, save_every=save_every).run(specs, store)
+    return chosen(engine, workers=workers, address=address, save_every=save_every, device=device).run(specs, store)

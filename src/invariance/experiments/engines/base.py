@@ -9,6 +9,7 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from invariance.core.fields import STRICT, NonNegative
+from invariance.experiments.resume import SAVE_SECONDS
 from invariance.experiments.spec import Spec
 
 POLL_SECONDS = 1.0
@@ -33,7 +34,8 @@ class Engine(ABC):
 
     workers: PositiveInt | None = None
     """None: as many as there are cores."""
-    save_every: NonNegative = 5.0
+    save_every: NonNegative = SAVE_SECONDS
+    device: str = "cpu"
 
     @abstractmethod
     def capacity(self) -> int:

@@ -22,6 +22,7 @@ from typing import Any, final
 
 from pydantic.dataclasses import dataclass
 
+from invariance.core.device import resolved
 from invariance.core.errors import InvarianceError, StoreError
 from invariance.core.fields import STRICT
 from invariance.core.provenance import cores
@@ -43,7 +44,8 @@ class Local(Engine):
         return self.workers or cores()
 
     def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
-        driver = Driver(store, self.capacity(), self.save_every)
+        resolved(self.device)
+        driver = Driver(store, self.capacity(), self.save_every, self.device)
         try:
             yield from driver.run(list({spec.key: spec for spec in specs}.values()))
         finally:
@@ -53,13 +55,13 @@ class Local(Engine):
 class WorkerProcess:
     """A worker process, as its driver sees it."""
 
-    def __init__(self, store: Path, save_every: float, inbox: "Inbox") -> None:
+    def __init__(self, store: Path, save_every: float, device: str, inbox: "Inbox") -> None:
         self.spec: Spec | None = None
         self.ready = False
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         environment = {"PYTHONPATH": os.pathsep.join(_search_path()), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-m", "invariance.experiments.worker", str(store), str(save_every)],
+            [sys.executable, "-P", "-m", "invariance.experiments.worker", str(store), str(save_every), device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
@@ -129,8 +131,8 @@ Inbox = Queue[tuple[WorkerProcess, dict[str, Any] | None]]
 class Driver:
     """Sends specs to workers and receives their messages."""
 
-    def __init__(self, store: Path, workers: int, save_every: float) -> None:
-        self.path, self.max_workers, self.save_every = store.absolute(), workers, save_every
+    def __init__(self, store: Path, workers: int, save_every: float, device: str) -> None:
+        self.path, self.max_workers, self.save_every, self.device = store.absolute(), workers, save_every, device
         self.store = Store(self.path)
         self.inbox: Inbox = Queue()
         self.workers: list[WorkerProcess] = []
@@ -171,7 +173,7 @@ class Driver:
                 worker.send(self.waiting.popleft())
         idle = sum(not worker.spec for worker in self.workers)
         for _ in range(min(self.max_workers - len(self.workers), len(self.waiting) - idle)):
-            self.workers.append(WorkerProcess(self.path, self.save_every, self.inbox))
+            self.workers.append(WorkerProcess(self.path, self.save_every, self.device, self.inbox))
 
     def _handle(self, worker: WorkerProcess, message: dict[str, Any]) -> Event | None:
         """A worker's message. The worker is idle after everything but a step."""

@@ -1,4 +1,4 @@
-"""The Ray engine: runs as tasks of one core each, on the machines of a cluster.
+"""The Ray engine: runs as tasks of one core each, and a GPU if they want one, on the machines of a cluster.
 
 Tasks send what they find to the driver: progress, resume states, and at last the run. Only the driver writes the store
 and the resume states beside it, so both are as the local engine leaves them, and either engine goes on where the other
@@ -45,7 +45,13 @@ class Ray(Engine):
     address: str | None = None
 
     def capacity(self) -> int:
-        return self.workers or max(1, sum(node.cores for node in nodes(connect(self.address))))
+        machines = nodes(connect(self.address))
+        return self.workers or max(1, sum(node.gpus if self.gpus else node.cores for node in machines))
+
+    @property
+    def gpus(self) -> int:
+        """That a run needs, beside a core."""
+        return int(self.device.startswith("cuda"))
 
     def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
         driver = Driver(self, store.absolute())
@@ -71,7 +77,7 @@ class Result(NamedTuple):
 
 
 def work(
-    spec: Spec, data: Any, state: ResumeState | None, save_every: float, driver: Provenance
+    spec: Spec, data: Any, state: ResumeState | None, engine: Ray, driver: Provenance
 ) -> Iterator[Step | ResumeState | Result]:
     """The task: a run from its data and, if there is one, from its resume state."""
     import ray
@@ -82,7 +88,7 @@ def work(
             raise InvarianceError(f"a node has {name} {got} and the driver {wanted}; install the same on all machines")
     torch.set_num_threads(1)
     reported, saved = 0.0, time.monotonic()
-    execution = executing(spec, unpacked(data, ray.get), resume_from=state)
+    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
     while True:
         try:
             snapshot, history, seconds = next(execution)
@@ -93,8 +99,8 @@ def work(
         if now - reported >= REPORT_SECONDS:
             yield Step(snapshot.step, snapshot.steps, seconds)
             reported = now
-        if now - saved >= save_every and (partial := resume_state(snapshot, history, seconds)):
-            yield partial
+        if now - saved >= engine.save_every and (partial := resume_state(snapshot, history, seconds)):
+            yield partial._replace(state={name: tensor.cpu() for name, tensor in partial.state.items()})
             saved = now
 
 
@@ -117,7 +123,7 @@ class Driver:
     def __init__(self, engine: Ray, store: Path) -> None:
         self.engine, self.folder, self.store = engine, work_folder(store), Store(store)
         self.ray = connect(engine.address)
-        options = {"num_cpus": 1, "max_retries": 0, "num_returns": "streaming"}
+        options = {"num_cpus": 1, "num_gpus": engine.gpus, "max_retries": 0, "num_returns": "streaming"}
         self.task = self.ray.remote(**options)(work)
         self.packer = Packer(self.ray.put)
         self.data: dict[Any, Any] = {}
@@ -183,7 +189,7 @@ class Driver:
         except Exception as error:  # a plug-in may raise anything
             return self._end(run, Result(failure(run.spec, error, 0.0), provenance()), resumable=True)
         state = resume.load(self._path(run.spec))
-        stream = self.task.remote(run.spec, data, state, self.engine.save_every, provenance())
+        stream = self.task.remote(run.spec, data, state, self.engine, provenance())
         self.under_way[stream] = run
         return None
 

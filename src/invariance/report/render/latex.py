@@ -156,15 +156,11 @@ def _shares(table: TextTable) -> Iterator[str]:
 
 
 def _breakable(text: str) -> str:
-    """A cell in which long words may be broken anywhere."""
+    """A cell in which long words may be broken anywhere, where its column has a width; a formula is typeset."""
     if isinstance(text, Formula):
-        return _cell(text)
+        return _typeset(text)
     words = [WORD_PARTS.findall(word) if len(word) > UNBROKEN else [word] for word in text.split(" ")]
     return " ".join(r"\allowbreak{}".join(map(escape, parts)) for parts in words)
-
-
-def _cell(text: str) -> str:
-    return _typeset(text) if isinstance(text, Formula) else escape(text)
 
 
 def _typeset(formula: Formula) -> str:
@@ -190,7 +186,7 @@ def _tabular(table: TextTable) -> Iterator[str]:
     yield from _headings(table)
     yield r"    \midrule"
     for row in table.rows:
-        yield f"    {' & '.join(map(_cell, row))} \\\\"
+        yield f"    {' & '.join(map(_breakable, row))} \\\\"
     yield r"    \bottomrule"
     yield r"  \end{tabular}}}"
     yield r"  \par"

@@ -37,13 +37,25 @@ def seed_rows(results: Results) -> list[SeedRow]:
         if not (row := results.row(arm)):
             continue
         for run, outcome in zip(row.runs, row.outcomes, strict=True):
-            taken = outcome.checkpoint
-            scores = [100 * getattr(taken.test, metric) if taken else None for metric in METRICS.values()]
+            taken, spec = outcome.checkpoint, run.spec
+            average, worst, gap = (100 * getattr(taken.test, metric) if taken else None for metric in METRICS.values())
             rows.append(
                 SeedRow(
-                    *(arm.method, arm.data, arm.setting, run.spec.recipe_name, results.scale, label(results.selection)),
-                    *(run.spec.seed, outcome.status, taken.step if taken else None, *scores),
-                    *(run.status, run.seconds, row.keys.get(run.spec.seed, "")),
+                    method=arm.method,
+                    data=arm.data,
+                    setting=arm.setting,
+                    recipe=spec.recipe_name,
+                    scale=results.scale,
+                    selection=label(results.selection),
+                    seed=spec.seed,
+                    status=outcome.status,
+                    step=taken.step if taken else None,
+                    average=average,
+                    worst=worst,
+                    gap=gap,
+                    run_ended=run.status,
+                    seconds=run.seconds,
+                    key=row.keys.get(spec.seed, ""),
                 )
             )
     return rows

@@ -59,9 +59,12 @@ class Sweep(Study):
             flags = tuple(flag for a, q in all_points if (flag := _flag(results, a, q, metric)))
             if points or flags:
                 x, y, spread = (tuple(values) for values in zip(*points, strict=True)) if points else ((), (), ())
-                edges = [tuple(m + sign * s for m, s in zip(y, spread, strict=True)) for sign in (-1, 1)]
-                banded = edges if self.band and any(spread) else ()
-                yield Curve(method, x, y, *banded, method=method, printed=tuple(_printed(own, metric)), flags=flags)
+                banded = self.band and any(spread)
+                low, high = (
+                    tuple(m + sign * s for m, s in zip(y, spread, strict=True)) if banded else () for sign in (-1, 1)
+                )
+                numbers = tuple(_printed(own, metric))
+                yield Curve(method, x, y, low, high, method=method, printed=numbers, flags=flags)
 
 
 def _flag(results: Results, arm: Arm, quantity: Quantity, metric: str) -> Flag | None:
