@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from PIL import Image
 from pyarrow import parquet
 
@@ -35,6 +36,7 @@ from invariance.experiments.spec import Spec, parse_changes
 from invariance.experiments.store import Store
 from invariance.tabular.labelled_rows import infer_schema, read
 from invariance.tabular.source import TableSource
+from invariance.training.loop import StateDict
 from reliability.mutations import altered, damaged, spoiled
 
 SMALL = {"data": {"samples": 40}, "recipe": {"epochs": 1}, "evaluation": {"checkpoints": 1}}
@@ -87,7 +89,11 @@ class Examples:
         self.spec, self.checkpoint = spec.to_json(), (folder / "c.safetensors").read_bytes()
         self.store = (folder / "runs.db").read_bytes()
         self.weights = executed.run.weights
-        self.steps = len(state.state)
+        self.state = state
+
+
+def _same(state: StateDict, other: StateDict) -> bool:
+    return state.keys() == other.keys() and all(torch.equal(state[name], other[name]) for name in state)
 
 
 def _encoded(noise: np.random.Generator, kind: str) -> bytes:
@@ -189,7 +195,7 @@ def formats(made: Examples) -> list[Format]:
     def read_checkpoint(folder: Path, rng: random.Random) -> None:
         changed = damaged(made.checkpoint, rng)
         state = resume.load(whole(folder / "c.safetensors", changed))
-        if state and changed != made.checkpoint and len(state.state) != made.steps:
+        if state and (state.history != made.state.history or not _same(state.state, made.state.state)):
             raise AssertionError("a damaged checkpoint was taken for whole")
 
     def read_store(folder: Path, rng: random.Random) -> None:
