@@ -2,6 +2,7 @@
 
 import io
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,8 +30,31 @@ SNIFFED_BYTES = 1 << 16
 """Bytes in which the delimiter is looked for."""
 
 
+class Source(ABC):
+    """A table with named columns whose rows are read in batches; ``path`` is how messages call it."""
+
+    path: Path
+    columns: tuple[str, ...]
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
+        """The rows in their order, in batches: the named columns (all, if none are named) as arrays."""
+
+    def require(self, column: str) -> str:
+        """The column, or an error that lists the columns of the table."""
+        if column in self.columns:
+            return column
+        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
+        hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
+        listed = ", ".join(short(name, quoted=False) for name in self.columns[:20])
+        more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
+        raise UnknownName(
+            f"no column {short(column)} in {self.path}; its columns are {listed}{more}.{''.join(hint[:1])}"
+        )
+
+
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(Source):
     """A file, the names of its columns, and its header as it is written. ``delimiter`` is empty for Parquet.
 
     The file is opened once here, and once for every pass over :meth:`batches`.
@@ -61,20 +85,7 @@ class TableSource:
             raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
         return cls(path, tuple(names), header, delimiter)
 
-    def require(self, column: str) -> str:
-        """The column, or an error that lists the columns of the file."""
-        if column in self.columns:
-            return column
-        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
-        hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
-        listed = ", ".join(short(name, quoted=False) for name in self.columns[:20])
-        more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
-        raise UnknownName(
-            f"no column {short(column)} in {self.path}; its columns are {listed}{more}.{''.join(hint[:1])}"
-        )
-
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
-        """The rows in their order, in batches: the named columns (all, if none are named) as arrays."""
         wanted = self.columns if columns is None else tuple(map(self.require, columns))
         places = [self.columns.index(name) for name in wanted]
         with _reading(self.path):
