@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +14,8 @@ from invariance.methods.base import Method
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
+GivenRecipe = str | Recipe | Mapping[str, Any]
+"""A recipe, its name, or ``"auto"`` and changes to it."""
 FIELDS: dict[str, Any] = {"gamma": 100.0, "divide_by": "nothing", "l2": 1e-3}
 """Fields of a method that is given by name, if it has them; the papers' values are for images."""
 DEBIASED_FIELDS: dict[str, Any] = {"gamma": 1.0, "gamma_alone": FIELDS["gamma"]}
@@ -26,7 +28,7 @@ UPDATES = 300
 """With full batches; twice as many with smaller ones."""
 
 
-def objective(method: str | Method, given: str | Recipe = "auto") -> Method:
+def objective(method: str | Method, given: GivenRecipe = "auto") -> Method:
     """The method, with a table's defaults where it is given by name."""
     if isinstance(method, Method):
         return method
@@ -48,22 +50,29 @@ def debiasable(environments: Sequence[Environment], family: Family) -> bool:
     return family.labels > 0 and 1 < len(environments) <= MAX_ENVIRONMENTS and table
 
 
-def recipe_for(given: str | Recipe, method: Method, environments: Sequence[Environment]) -> Recipe:
-    """The given recipe, the recipe of that name with the method's preferences, or the default one for tables."""
+def recipe_for(given: GivenRecipe, method: Method, environments: Sequence[Environment]) -> Recipe:
+    """The given recipe, the recipe of that name with the method's preferences, or the default one for tables.
+
+    A mapping changes fields of the default one.
+    """
     if isinstance(given, Recipe):
         return given
+    if isinstance(given, Mapping):
+        return _table(environments, given)
     return _table(environments) if given == "auto" else recipe(given, method.preferences)
 
 
-def _debiases(given: str | Recipe) -> bool:
+def _debiases(given: GivenRecipe) -> bool:
+    if isinstance(given, Mapping):
+        return bool(given.get("debias"))
     return given != "auto" and (recipe(given) if isinstance(given, str) else given).debias > 0
 
 
-def _table(environments: Sequence[Environment]) -> Recipe:
+def _table(environments: Sequence[Environment], changes: Mapping[str, Any] | None = None) -> Recipe:
     """Full batches where rows are few, else batches with at least four rows per environment."""
     rows = sum(len(e) for e in environments)
     fields: dict[str, Any] = {"lr": 0.03, "warmup": 0.25, "schedule": "decay", "epochs": UPDATES}
     if rows > FULL_BATCH_ROWS:
         batch = max(BATCH_ROWS, 4 * len(environments))
         fields |= {"batch_size": batch, "epochs": math.ceil(2 * UPDATES / math.ceil(rows / batch))}
-    return recipe("full-batch", changes=fields)
+    return recipe("full-batch", changes={**fields, **(changes or {})})

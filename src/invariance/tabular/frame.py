@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from invariance.core.errors import BadValue
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.profile import column_profiles
-from invariance.tabular.roles import Kind, Role, assign_roles
+from invariance.tabular.roles import Kind, assign_roles
 from invariance.tabular.source import BATCH_ROWS, Source, short
 
 
@@ -48,8 +48,8 @@ def is_frame(values: Any) -> bool:
 
 def infer_encoder(
     source: Source, stated: Mapping[str, Kind] | None = None, *, label: str = "", environment: str | None = None
-) -> tuple[Encoder, tuple[Role, ...]]:
-    """How to encode a table without a label, and why: the roles of its columns are guessed, unless ``stated``.
+) -> Encoder:
+    """How to encode a table without a label: the roles of its columns are guessed, unless ``stated``.
 
     ``label`` and ``environment`` are the names of columns that are given apart.
     """
@@ -57,8 +57,7 @@ def infer_encoder(
         raise BadValue(f"{source.path} has two columns called {short(twice[0])}; give one of them another name")
     profiles = column_profiles(source)
     roles = assign_roles(profiles, None, None, stated)
-    inputs = Encoder.fit(profiles, roles)
-    return Encoder(label, environment, inputs.columns), roles
+    return replace(Encoder.fit(profiles, roles), label=label, environment=environment)
 
 
 def encode_table(source: Source, encoder: Encoder, dtype: type[np.floating[Any]]) -> NDArray[Any]:

@@ -55,7 +55,9 @@ class Source(ABC):
 
 @dataclass(frozen=True)
 class TableSource(Source):
-    """A file, the names of its columns, and its header as it is written. ``delimiter`` is empty for Parquet.
+    """A file, the names of its columns, and its header as it is written.
+
+    ``delimiter`` is empty for Parquet, whose columns have ``kinds``; cells of other files are text.
 
     The file is opened once here, and once for every pass over :meth:`batches`.
     """
@@ -64,14 +66,16 @@ class TableSource(Source):
     columns: tuple[str, ...]
     header: tuple[str, ...]
     delimiter: str = ""
+    kinds: tuple[pa.DataType, ...] = ()
 
     @classmethod
     def open(cls, path: Path) -> "TableSource":
         """Read the header of a file."""
-        kind = _kind(path)
+        kind, kinds = _kind(path), ()
         with _reading(path):
             if kind == ".parquet":
-                header, delimiter = tuple(parquet.read_schema(path).names), ""
+                schema = parquet.read_schema(path)
+                header, delimiter, kinds = tuple(schema.names), "", tuple(schema.types)
             else:
                 with _bytes(path) as stream:
                     head = stream.read(SNIFFED_BYTES)
@@ -83,7 +87,12 @@ class TableSource(Source):
         names = [name.strip() or f"column {i}" for i, name in enumerate(header, 1)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
-        return cls(path, tuple(names), header, delimiter)
+        return cls(path, tuple(names), header, delimiter, kinds)
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The type of each column."""
+        return dict(zip(self.columns, self.kinds or [pa.string()] * len(self.columns), strict=True))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
         wanted = self.columns if columns is None else tuple(map(self.require, columns))
@@ -91,6 +100,18 @@ class TableSource(Source):
         with _reading(self.path):
             for batch in self._text_batches() if self.delimiter else self._parquet_batches():
                 yield {name: batch.column(place) for name, place in zip(wanted, places, strict=True)}
+
+    def estimated_rows(self) -> int | None:
+        """The number of rows of Parquet; of plain text, by the length of the first rows; None if it is compressed."""
+        with _reading(self.path):
+            if not self.delimiter:
+                return int(parquet.read_metadata(self.path).num_rows)
+            if self.path.suffix.lower() == ".gz":
+                return None
+            with self.path.open("rb") as file:
+                lines = file.read(SNIFFED_BYTES).splitlines(keepends=True)
+            length = sum(map(len, lines[1:-1])) / max(1, len(lines) - 2)
+            return round(self.path.stat().st_size / length) if length else None
 
     def _text_batches(self) -> Iterator[pa.RecordBatch]:
         last = None
