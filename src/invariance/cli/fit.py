@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Columns = list[str] | None
 Number = int | None
 REPORT = "report.html"
+MAX_ASSESSED_ROWS = 200_000
+"""Rows of a table that stays in a file that the report is based on, drawn at random."""
 IMAGE_SIZE, WIDTH = 64, 16
 """Pixels per side, and channels of the first layer."""
 
@@ -67,6 +69,15 @@ def fit(
             help="Change a field of method or recipe, e.g. method.gamma=10 or recipe.epochs=20. May be repeated.",
         ),
     ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            "--memory",
+            min=0,
+            help="Table: GB of memory for its rows; those of a larger table stay in a file.",
+            show_default="half of the machine's",
+        ),
+    ] = None,
     image_size: Annotated[
         Number, typer.Option("--image-size", min=8, help="Images: pixels per side to resize to.", show_default="64")
     ] = None,
@@ -109,11 +120,11 @@ def fit(
         stage(f"reading {data.name}")
         if data.is_dir():
             refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
-            refuse_options(f"{data} is a folder of images", ignore=ignore, hidden=hidden)
+            refuse_options(f"{data} is a folder of images", ignore=ignore, hidden=hidden, memory=memory)
             task = _image_folder(data, test, image_size, width, epochs, broken, seed)
         else:
             refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
-            task = _table(data, test, label, environment, seed, **columns, ignored=ignore)
+            task = _table(data, test, label, environment, seed, memory, **columns, ignored=ignore)
         task = _weighted(task, class_weight)
         _configure(task, method, hidden, changes)
     if not as_json:
@@ -122,14 +133,21 @@ def fit(
 
 
 def _table(
-    data: Path, test: Path | None, label: str | None, environment: str | None, seed: int, **columns: Columns
+    data: Path,
+    test: Path | None,
+    label: str | None,
+    environment: str | None,
+    seed: int,
+    memory: float | None,
+    **columns: Columns,
 ) -> "FitTask":
     from invariance.fitting.table import table_task
     from invariance.tabular.roles import stated_roles
     from invariance.tabular.source import TableSource
 
     source = TableSource.open(data)
-    return table_task(source, label, environment, stated_roles(source, **columns), test=test, seed=seed)
+    limit = None if memory is None else round(1e9 * memory)
+    return table_task(source, label, environment, stated_roles(source, **columns), test=test, seed=seed, memory=limit)
 
 
 def _image_folder(
@@ -187,7 +205,7 @@ def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: 
     with stages(2 + report, done=1) as stage:
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
-        reference = DriftReference.of(task.rows, task.reader.columns)
+        reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)
         Fitted(task.reader, estimator, reference).save(output, licence=licence, about=task.about)
         if report:
             stage("leaving out one environment after another")
@@ -221,4 +239,4 @@ def _checked_method(method: str, task: "FitTask") -> str:
 def _assess(estimator: "Invariant", task: "FitTask") -> "Assessment":
     from invariance.fitting.baseline import assess
 
-    return assess(estimator, task.rows, task.test, task.reader.columns)
+    return assess(estimator, task.rows.sample(MAX_ASSESSED_ROWS), task.test, task.reader.columns)

@@ -19,7 +19,7 @@ from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, UnknownName
 from invariance.core.families import Family
-from invariance.core.inputs import Pixels
+from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
@@ -108,7 +108,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.verbose = verbose
 
     @abstractmethod
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
+    def _targets(self, rows: Rows) -> tuple[Family, NDArray[Any]]:
         """The family, and targets encoded for it; stores what is needed to decode predictions."""
 
     def fit(
@@ -133,7 +133,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         x, y = self._read_both(rows.x, rows.y)
         return self._fit_checked(replace(rows, x=x, y=y))
 
-    def predict_rows(self, x: NDArray[Any] | Pixels) -> NDArray[Any]:
+    def predict_rows(self, x: NDArray[Any] | StoredRows) -> NDArray[Any]:
         """What the model says of rows as :meth:`fit_rows` takes them: probabilities [n, K], or numbers [n, 1]."""
         return self._answers(self._outputs_of_rows(x))
 
@@ -144,7 +144,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_checked(self, rows: Rows) -> Self:
         if rows.weight is not None and not rows.weight.all():
             rows = rows.take(rows.weight > 0)
-        family, targets = self._targets(rows.y, rows.weight)
+        family, targets = self._targets(rows)
         self.encoder_: Encoder | None = None
         self.table_columns_: tuple[str, ...] | None = None
         self.input_shape_ = tuple(rows.x.shape[1:])
@@ -223,9 +223,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             f"after {checkpoint.step} updates: score {train.mean:.4f}, {train.worst:.4f} in the worst environment"
         )
 
-    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | Pixels, NDArray[Any]]:
+    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | StoredRows, NDArray[Any]]:
         y = np.asarray(y) if hasattr(y := dense(y), "to_numpy") else y
-        if isinstance(X, Pixels):
+        if isinstance(X, StoredRows):
             self.n_features_in_ = X.shape[1]
             return X, column(y, "y", len(X))
         numeric = self.__sklearn_tags__().estimator_type == "regressor"
@@ -236,9 +236,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Tensor:
         """f of every row, on the CPU, [n, K]."""
         check_is_fitted(self)
-        if isinstance(X, Pixels):
+        if isinstance(X, StoredRows):
             if X.shape[1:] != self.input_shape_:
-                raise BadValue(f"X has images of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize them")
+                raise BadValue(f"X has rows of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize images")
             return outputs(self.module_, X)
         if self.encoder_ is not None:
             return self._outputs_of_rows(self._encoded(X, self.encoder_))
@@ -277,8 +277,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         wide = next(self.module_.parameters()).dtype == torch.float64
         return encode_table(table_source(X, self.table_columns_), encoder, np.float64 if wide else np.float32)
 
-    def _outputs_of_rows(self, x: NDArray[Any] | Pixels) -> Tensor:
-        if isinstance(x, Pixels):
+    def _outputs_of_rows(self, x: NDArray[Any] | StoredRows) -> Tensor:
+        if isinstance(x, StoredRows):
             return outputs(self.module_, x)
         weight = next(self.module_.parameters())
         parts = [

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from invariance.core.errors import BadValue
 from invariance.core.families import Bernoulli, Categorical, Family
+from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 
 
@@ -28,9 +29,12 @@ class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
 
     """
 
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+    def _targets(self, rows: Rows) -> tuple[Family, NDArray[Any]]:
+        if rows.classes is None:
+            check_classification_targets(rows.y)
+            self.classes_, codes = np.unique(rows.y, return_inverse=True)
+        else:
+            self.classes_, codes = rows.classes, rows.y
         if len(self.classes_) < 2:
             raise BadValue(f"y holds one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two classes")
         return self._family, codes

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
-from invariance.core.inputs import Inputs, Pixels
+from invariance.core.inputs import Inputs, StoredRows
 from invariance.core.rows import Rows, coded
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.frame import FrameSource, encode_table, infer_encoder, is_frame, precision
@@ -104,8 +104,8 @@ def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None
 
 def to_environments(rows: Rows, targets: NDArray[Any], device: torch.device) -> list[Environment]:
     """The rows of each environment with their ``targets`` [n], in the given order; parts of one tensor."""
-    order = np.argsort(rows.codes, kind="stable")
     sizes, weight = rows.counts, rows.weight
+    order = slice(None) if (np.diff(rows.codes) >= 0).all() else np.argsort(rows.codes, kind="stable")
     xs = _parts(rows.x[order], sizes, device)
     ys = torch.from_numpy(targets[order]).to(device).split(sizes)
     ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).to(device).split(sizes)
@@ -113,20 +113,20 @@ def to_environments(rows: Rows, targets: NDArray[Any], device: torch.device) -> 
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]
 
 
-def _parts(x: NDArray[Any] | Pixels, sizes: list[int], device: torch.device) -> Sequence[Inputs]:
-    if not isinstance(x, Pixels):
+def _parts(x: NDArray[Any] | StoredRows, sizes: list[int], device: torch.device) -> Sequence[Inputs]:
+    if not isinstance(x, StoredRows):
         return torch.from_numpy(np.ascontiguousarray(x)).to(device).split(sizes)
     if device.type != "cpu":
-        raise BadValue(f"Pixels are read on the CPU, not on {device}; use device='cpu', or give X as numbers")
+        raise BadValue(f"stored rows are read on the CPU, not on {device}; use device='cpu', or give X as numbers")
     ends = np.cumsum(sizes)
     return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]
 
 
-def fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
+def fingerprint(*arrays: NDArray[Any] | StoredRows | None) -> str:
     """A hash of the data, equal where they are equal row for row."""
     digest = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        if isinstance(array, Pixels):
+        if isinstance(array, StoredRows):
             for part in array.split(1024):
                 digest.update(part.tensor().numpy().data)
         else:

@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin
 from torch import Tensor
 
 from invariance.core.families import Family, Gaussian
+from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 from invariance.estimators.linear import Coefficients
 
@@ -19,8 +20,8 @@ class InvariantRegressor(RegressorMixin, Invariant):  # type: ignore[misc]
     Targets are standardised inside; ``predict`` returns their units. The parameters are those of :class:`Invariant`.
     """
 
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
-        y = y.astype(np.float64)
+    def _targets(self, rows: Rows) -> tuple[Family, NDArray[Any]]:
+        y, weight = rows.y.astype(np.float64), rows.weight
         self.target_mean_ = float(np.average(y, weights=weight))
         deviation = float(np.sqrt(np.average((y - self.target_mean_) ** 2, weights=weight)))
         self.target_scale_ = deviation or 1.0

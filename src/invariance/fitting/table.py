@@ -14,6 +14,7 @@ from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.regressor import InvariantRegressor
 from invariance.fitting.reader import IMAGE_SUFFIXES, FitTask, Reader, SampleBatch
+from invariance.fitting.stored_table import default_memory, fits_memory, stored_rows
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.labelled_rows import LabelledBatches, infer_schema, read
 from invariance.tabular.roles import Kind
@@ -87,11 +88,16 @@ def table_task(
     *,
     test: Path | None,
     seed: int,
+    memory: int | None = None,
 ) -> FitTask:
-    """A training table and perhaps a test table, read before anything is trained, so that a mistake shows at once."""
+    """A training table and perhaps a test table, read before anything is trained, so that a mistake shows at once.
+
+    Rows that take more than ``memory`` bytes (None: half of the machine's) stay in a file.
+    """
     schema = infer_schema(source, label, environment, stated)
     encoder = schema.encoder
-    rows = read(source, encoder)
+    fits = fits_memory(schema, default_memory() if memory is None else memory)
+    rows = read(source, encoder) if fits else stored_rows(schema)
     about = {"table": source.path.name, "label": encoder.label, "environment": encoder.environment}
     return FitTask(
         source.path,

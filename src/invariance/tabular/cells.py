@@ -67,7 +67,7 @@ def list_width(column: pa.Array) -> int:
     return int(lengths[0]) if len(lengths) == 1 else 0
 
 
-def counts(column: pa.Array, max_values: int | None = None) -> Counter[str]:
+def counts(column: pa.Array, max_values: int) -> Counter[str]:
     """How often each name occurs; at most ``max_values`` different cells are counted, the first ones."""
     cells = _plain(column).value_counts()[:max_values]
     by_name: Counter[str] = Counter()

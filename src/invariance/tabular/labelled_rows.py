@@ -28,12 +28,15 @@ Names = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class Schema:
-    """A training table, the roles of its columns, the encoder that was learned from them, and the number of rows."""
+    """A training table, the roles of its columns, the encoder that was learned from them.
+
+    ``counts`` is the number of labelled rows of each environment.
+    """
 
     source: TableSource
     roles: tuple[Role, ...]
     encoder: Encoder
-    rows: int
+    counts: Mapping[str, int]
 
 
 def infer_schema(
@@ -45,7 +48,8 @@ def infer_schema(
     """Read a training table once and decide the role of each column, unless the user has ``stated`` it."""
     path = source.path
     label, environment = label_and_environment(source, label, environment, stated or ())
-    profiles = column_profiles(source, complete=(environment or "",))
+    counted = _EnvironmentCounts(label, environment, path.stem)
+    profiles = column_profiles(source, counted.add)
     if not profiles[0].rows:
         raise DataError(f"{path} has a header and no rows")
     if any(profile.name in (label, environment) and profile.unusable for profile in profiles):
@@ -59,8 +63,28 @@ def infer_schema(
         replace(role, why=why) if role.kind == "label" else role
         for role in assign_roles(profiles, label, environment, stated)
     )
-    rows = profiles[0].rows
-    return Schema(source, roles, Encoder.fit(profiles, roles, numeric_label=numeric), rows)
+    counts = counted.numbers if numeric else counted.names
+    return Schema(source, roles, Encoder.fit(profiles, roles, numeric_label=numeric), counts)
+
+
+class _EnvironmentCounts:
+    """How many rows of each environment have a label, and how many have one that is a number."""
+
+    def __init__(self, label: str, environment: str | None, single: str) -> None:
+        self.label, self.environment, self.single = label, environment, single
+        self.names: Counter[str] = Counter()
+        self.numbers: Counter[str] = Counter()
+
+    def add(self, batch: Mapping[str, pa.Array]) -> None:
+        """Count some more rows."""
+        labels = batch[self.label]
+        where = names(batch[self.environment]) if self.environment else None
+        for counter, keep in ((self.names, _filled(names(labels))), (self.numbers, np.isfinite(numbers(labels)))):
+            if where is None:
+                counter[self.single] += int(keep.sum())
+                continue
+            for cell in where.filter(pa.array(keep)).drop_null().value_counts().to_pylist():
+                counter[cell["values"]] += cell["counts"]
 
 
 class LabelledBatches:
@@ -107,7 +131,10 @@ def read(source: TableSource, encoder: Encoder, environment: str | None = None) 
         missing = " and ".join(map(short, filter(None, (batches.label, batches.environment))))
         raise DataError(f"{source.path} has no row with a value in {missing}")
     rows = _joined([part for part in parts if len(part)])
-    return replace(rows, notes=(*batches.notes, *(() if encoder.numeric_label else imbalance(rows.y))))
+    return replace(
+        rows,
+        notes=(*batches.notes, *(() if encoder.numeric_label else imbalance(*np.unique(rows.y, return_counts=True)))),
+    )
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -137,13 +164,12 @@ def _filled(texts: pa.Array) -> NDArray[np.bool_]:
     return filled
 
 
-def imbalance(y: NDArray[Any]) -> tuple[str, ...]:
+def imbalance(classes: NDArray[Any], counts: NDArray[np.int64]) -> tuple[str, ...]:
     """A note where a class is rare."""
-    classes, counts = np.unique(y, return_counts=True)
-    rarest = int(counts.argmin())
-    if len(classes) < 2 or counts[rarest] >= RARE_CLASS_SHARE * len(y) * 2 / len(classes):
+    rarest, rows = int(counts.argmin()), int(counts.sum())
+    if len(classes) < 2 or counts[rarest] >= RARE_CLASS_SHARE * rows * 2 / len(classes):
         return ()
-    share, majority = 100 * counts[rarest] / len(y), 100 * counts.max() / len(y)
+    share, majority = 100 * counts[rarest] / rows, 100 * counts.max() / rows
     return (
         f"the class {short(classes[rarest])} makes up {share:.2g} % of the rows: always predicting "
         f"{short(classes[counts.argmax()])} has an accuracy of {majority:.1f} %, so compare accuracies with that",

@@ -1,7 +1,7 @@
 """What a column holds, learned in one pass over the rows."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,15 +20,13 @@ MIN_TEXTS, MIN_WORDS, MIN_CHARACTERS = 20, 4, 41
 class ColumnProfile:
     """Statistics of the rows of a column that were read so far.
 
-    ``values`` counts the different values, and is ``truncated`` where there are too many (never in a ``complete``
-    profile). ``numbers`` is how many cells are numbers, ``finite`` how many of these can be computed with.
+    ``values`` counts the different values, and is ``truncated`` where there are too many. ``numbers`` is how many cells are numbers, ``finite`` how many of these can be computed with.
     ``consecutive`` says whether each number is the previous one plus one, as in a column of row numbers. ``unusable``
     is what the column holds if no numbers, names or dates, and ``width`` the length of lists of numbers, if all have
     the same.
     """
 
     name: str
-    complete: bool = False
     rows: int = 0
     present: int = 0
     numbers: int = 0
@@ -62,8 +60,8 @@ class ColumnProfile:
         self.total += float(finite.sum())
         self.present += filled if numeric == filled else len(column) - names(column).null_count
         if not self.truncated:
-            self.values.update(counts(column, None if self.complete else 2 * MAX_DISTINCT))
-            self.truncated = len(self.values) > MAX_DISTINCT and not self.complete
+            self.values.update(counts(column, 2 * MAX_DISTINCT))
+            self.truncated = len(self.values) > MAX_DISTINCT
 
     def _add_lists(self, column: pa.Array) -> None:
         filled = len(column) - column.null_count
@@ -103,10 +101,13 @@ class ColumnProfile:
         return len(texts) > MIN_TEXTS and long > len(texts) / 2
 
 
-def column_profiles(source: Source, complete: Collection[str] = ()) -> list[ColumnProfile]:
-    """Every column after one pass. All values of ``complete`` columns are counted, however many there are."""
-    profiles = [ColumnProfile(name, name in complete) for name in source.columns]
+def column_profiles(
+    source: Source, watch: Callable[[Mapping[str, pa.Array]], None] = lambda batch: None
+) -> list[ColumnProfile]:
+    """Every column after one pass; ``watch`` is called with every batch."""
+    profiles = [ColumnProfile(name) for name in source.columns]
     for batch in source.batches():
+        watch(batch)
         for profile in profiles:
             profile.add(batch[profile.name])
     return profiles

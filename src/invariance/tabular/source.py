@@ -24,6 +24,8 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text that are read at once; no row may be longer."""
 BATCH_ROWS = 65536
 """Rows of Parquet that are read at once."""
+PARQUET_BUFFER = 1 << 20
+"""Bytes of each column of Parquet that are read ahead; without it a whole row group would be."""
 MAX_COLUMNS = 20_000
 """A file with more columns is refused: it is probably not a table."""
 SNIFFED_BYTES = 1 << 16
@@ -124,7 +126,7 @@ class TableSource(Source):
             raise DataError(f"{self.path} opens a quote that it never closes, in {short(end)}; close it")
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
-        with parquet.ParquetFile(self.path) as file:
+        with parquet.ParquetFile(self.path, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
             yield from file.iter_batches(BATCH_ROWS)
 
 
