@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from invariance.cli.fit_output import plain, show_data, show_model, write_report
-from invariance.cli.options import Json, print_json, stages
+from invariance.cli.options import Json, print_json, progress, stages
 from invariance.cli.user_data import Broken, refuse_options
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def fit(
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
     claim(output, overwrite=overwrite)
     columns = {"numeric": numeric, "categorical": categorical, "date": date, "text": text, "id": id_}
-    with stages(2 + report) as stage:
-        stage(f"reading {data.name}")
+    with progress() as bar:
+        bar.add_task(f"reading {data.name}", total=None)
         if data.is_dir():
             refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
             refuse_options(f"{data} is a folder of images", ignore=ignore, hidden=hidden, memory=memory)
@@ -202,7 +202,7 @@ def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: 
     from invariance.fitting.drift import DriftReference
     from invariance.fitting.model import Fitted
 
-    with stages(2 + report, done=1) as stage:
+    with stages(1 + report) as stage:
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
         reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)

@@ -54,8 +54,9 @@ def progress() -> Progress:
 
 
 @contextmanager
-def stages(total: int, done: int = 0) -> Iterator[Callable[[str], None]]:
-    """A bar over the stages of a command, some of which are done; lines where standard error is no terminal."""
+def stages(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages of a command; a line for each, and a last one, where standard error is no terminal."""
+    done = 0
     with progress() as bar:
         task = bar.add_task("", total=total)
 
@@ -67,7 +68,7 @@ def stages(total: int, done: int = 0) -> Iterator[Callable[[str], None]]:
                 say(f"{done} of {total}: {description}")
 
         yield begin
-        if bar.disable and done == total:
+        if bar.disable:
             say("done")
 
 

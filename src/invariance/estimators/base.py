@@ -33,7 +33,7 @@ from invariance.estimators.inputs import (
     table_source,
     to_environments,
 )
-from invariance.estimators.learner import Learner, validation_split
+from invariance.estimators.learner import Learner, subsample, validation_split
 from invariance.estimators.linear import Coefficients, coefficients
 from invariance.estimators.network import Features
 from invariance.evaluation.scores import Scores, outputs
@@ -50,6 +50,8 @@ SINGLE_ENVIRONMENT = (
 )
 VALIDATION_RULES = ("training-domain", "invariant")
 """Selection rules that need validation rows."""
+MAX_SCORED_ROWS = 1_000_000
+"""Rows that ``scores_`` are measured on."""
 CHUNK_ROWS = 65536
 """Rows whose outputs are computed together."""
 
@@ -77,7 +79,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
     ``history_``, its checkpoints, and ``note_``, which says so where debiasing found nothing to remove; ``scores_`` by
-    environment (on validation rows, else on training rows);
+    environment (on validation rows, else on training rows, a million at most);
     ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the
     data, and ``encoder_`` of a table, with ``table_columns_``, its columns (None for arrays, and for files).
     """
@@ -168,7 +170,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
         self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
-        scored = validation or train
+        scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)
         batch = Batch.of(scored, family)
         self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
 
