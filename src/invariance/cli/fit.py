@@ -1,5 +1,6 @@
 """``invariance fit``: a model of a user's own table or images, and a report on it."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 Columns = list[str] | None
 Number = int | None
-REPORT = "report.html"
 MAX_ASSESSED_ROWS = 200_000
 """Rows of a table that stays in a file that the report is based on, drawn at random."""
 IMAGE_SIZE, WIDTH = 64, 16
@@ -79,11 +79,14 @@ def fit(
         ),
     ] = None,
     image_size: Annotated[
-        Number, typer.Option("--image-size", min=8, help="Images: pixels per side to resize to.", show_default="64")
+        Number,
+        typer.Option("--image-size", min=8, max=1024, help="Images: pixels per side to resize to.", show_default="64"),
     ] = None,
     width: Annotated[
         Number,
-        typer.Option("--width", min=1, help="Images: channels of the ResNet-18's first layer.", show_default="16"),
+        typer.Option(
+            "--width", min=1, max=1024, help="Images: channels of the ResNet-18's first layer.", show_default="16"
+        ),
     ] = None,
     epochs: Annotated[
         Number,
@@ -199,10 +202,14 @@ def _configure(task: "FitTask", method: str, hidden: str | None, settings: list[
 
 def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    from invariance.core.model_folder import REPORT
     from invariance.fitting.drift import DriftReference
     from invariance.fitting.model import Fitted
 
-    with stages(1 + report) as stage:
+    with stages(1 + report) as stage, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
         reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)

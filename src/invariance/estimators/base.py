@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -47,6 +48,10 @@ from invariance.training.selection import RULES, Checkpoint, select
 SINGLE_ENVIRONMENT = (
     "with one environment there is nothing to be invariant across, so this is ERM; name the environment of each row "
     "with environments="
+)
+COLLAPSED = (
+    "the model has collapsed: on average its predictions are no better than a constant; try another method or recipe, "
+    "or check that the inputs tell something about the target"
 )
 VALIDATION_RULES = ("training-domain", "invariant")
 """Selection rules that need validation rows."""
@@ -137,7 +142,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def predict_rows(self, x: NDArray[Any] | StoredRows) -> NDArray[Any]:
         """What the model says of rows as :meth:`fit_rows` takes them: probabilities [n, K], or numbers [n, 1]."""
-        return self._answers(self._outputs_of_rows(x))
+        return self._answers(_finite(self._outputs_of_rows(x)))
 
     @abstractmethod
     def _answers(self, f: Tensor) -> NDArray[Any]:
@@ -169,7 +174,11 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             held_out = [learner.fit(self.objective_, rest, out).history for rest, out in splits]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
-        self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
+        chosen = select(self.selection, trained.history, held_out)
+        self.module_: Model = trained.at(chosen.step)
+        if chosen.collapsed:
+            self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
+            warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
         scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)
         batch = Batch.of(scored, family)
         self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
@@ -237,6 +246,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _outputs(self, X: Any) -> Tensor:
         """f of every row, on the CPU, [n, K]."""
+        return _finite(self._computed(X))
+
+    def _computed(self, X: Any) -> Tensor:
         check_is_fitted(self)
         if isinstance(X, StoredRows):
             if X.shape[1:] != self.input_shape_:
@@ -290,3 +302,14 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
         ]
         return torch.cat(parts)
+
+
+def _finite(f: Tensor) -> Tensor:
+    """Outputs, if all of them are numbers."""
+    if not (finite := f.isfinite().all(1)).all():
+        row = int(finite.int().argmin())
+        raise BadValue(
+            f"the model gives {f[row].tolist()} for row {row}; expected finite numbers: is the row within the "
+            "range of the training rows, and are the model's weights finite?"
+        )
+    return f

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from invariance.core.provenance import provenance
+from invariance.core.text import markdown_escape as escape
 from invariance.estimators.base import VALIDATION_RULES, Invariant
 from invariance.estimators.network import Standard
 from invariance.methods import METHODS
 from invariance.models.base import Architecture
 
-CARD = "README.md"
 MAX_LISTED = 30
 """Environments and classes that the page lists."""
 
@@ -62,19 +62,19 @@ def readme(card: Mapping[str, Any]) -> str:
 def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     data = card["data"]
     yield from (f"# {card['title']}", "")
-    yield f"- Licence: {card['licence']}"
-    yield f"- Method: {card['method']} (chosen: {card['chosen']})"
+    yield f"- Licence: {escape(card['licence'])}"
+    yield f"- Method: {card['method']} (chosen: {escape(card['chosen'])})"
     if card.get("note"):
-        yield f"- Note: {card['note']}"
+        yield f"- Note: {escape(card['note'])}"
     yield f"- Checkpoint selection: {card['selection']}"
     size = " × ".join(map(str, data["input"][1:]))
     rows = f"{data['rows']} images of {size} pixels" if size else f"{data['rows']} rows, {data['columns']} columns"
     yield f"- Data: {rows}, {data['environments']} environments"
     if data["classes"] is not None:
-        yield f"- Classes: {', '.join(data['classes'][:MAX_LISTED])}"
+        yield f"- Classes: {', '.join(map(escape, data['classes'][:MAX_LISTED]))}"
     yield f"- Data fingerprint: {data['fingerprint']}"
     yield f"- Made with: {', '.join(f'{name} {number}' for name, number in card['versions'].items())}"
-    yield from (f"- {name}: {value}" for name, value in card["about"].items())
+    yield from (f"- {escape(name)}: {escape(value)}" for name, value in card["about"].items())
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _scores(card: Mapping[str, Any]) -> Iterator[str]:
     yield from ("| environment | score | left out |", "|---|--:|--:|")
     for name in list(scores)[:MAX_LISTED]:
         without = f"{left_out[name]:.4f}" if name in left_out else ""
-        yield f"| {name} | {scores[name]:.4f} | {without} |"
+        yield f"| {escape(name)} | {scores[name]:.4f} | {without} |"
     if len(scores) > MAX_LISTED:
         yield f"| … and {len(scores) - MAX_LISTED} more | | |"
 

@@ -19,6 +19,7 @@ from invariance.estimators.scorers import count_correct
 from invariance.evaluation.scores import Scores
 from invariance.fitting.drift import Columns, Drift, DriftReference
 from invariance.fitting.image_folder import ImageFolderReader
+from invariance.fitting.labels import LabelMatcher
 from invariance.fitting.numbers import NumberScore, NumberSums
 from invariance.fitting.reader import Reader, Samples
 from invariance.fitting.table import TableReader
@@ -100,7 +101,8 @@ class Fitted:
 
     def score(self, path: Path, environment: str | None, notes: list[str]) -> Evaluated:
         """Errors in each environment; samples are read in batches and not kept."""
-        measure = _Accuracy(self.classes) if isinstance(self.estimator, InvariantClassifier) else NumberSums()
+        classes = isinstance(self.estimator, InvariantClassifier)
+        measure = _Accuracy(self.classes, path) if classes else NumberSums()
         sums = _InputSums(self.reader.columns)
         for rows in self.reader.labelled(path, environment, notes):
             if len(rows):
@@ -112,21 +114,22 @@ class Fitted:
         samples, drift = dict(sorted(measure.samples.items())), sums.drifts(self.reference)
         if isinstance(measure, NumberSums):
             return Evaluated(samples, drift, numbers=measure.scores())
+        notes += measure.matcher.notes
         return Evaluated(samples, drift, scores=Scores.of_counts(measure.correct, samples))
 
 
 class _Accuracy:
     """Correct predictions and samples in each environment, counted batch by batch."""
 
-    def __init__(self, classes: Sequence[str]) -> None:
-        self.classes = np.asarray(classes, dtype=object)
+    def __init__(self, classes: Sequence[str], path: Path) -> None:
+        self.matcher, self.path = LabelMatcher(classes), path
         self.correct: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
 
     def add(self, answers: NDArray[np.float64], rows: Rows) -> None:
         """Count some more rows."""
-        predicted = self.classes[answers.argmax(1)]
-        hits, counts = count_correct(predicted == rows.y, rows.codes, rows.names.tolist())
+        expected = self.matcher.codes(rows.y, self.path)
+        hits, counts = count_correct(answers.argmax(1) == expected, rows.codes, rows.names.tolist())
         self.correct.update(hits)
         self.samples.update(counts)
 
