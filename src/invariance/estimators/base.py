@@ -5,7 +5,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,12 +21,14 @@ from invariance.core.errors import BadValue, UnknownName
 from invariance.core.families import Family
 from invariance.core.inputs import Pixels
 from invariance.core.rows import Rows
-from invariance.estimators import defaults
+from invariance.estimators import defaults, threads
 from invariance.estimators.auto import Choice, choose, folds
 from invariance.estimators.inputs import checked_weights, column, dense, environment_codes, to_environments
 from invariance.estimators.learner import Learner, validation_split
 from invariance.estimators.network import Features
-from invariance.evaluation.scores import Scores, outputs
+from invariance.estimators.threads import threads_for
+from invariance.evaluation.metrics import criterion
+from invariance.evaluation.scores import SLICE_ROWS, Scores, outputs
 from invariance.methods.base import Method
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
@@ -46,11 +47,13 @@ CHUNK_ROWS = 65536
 class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits w∘θ to rows that come from several environments.
 
-    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: the candidate with the least extrapolated
-    worst-case risk in environments left out of training, and ERM unless the gain is clear (``choice_`` says why).
-    ``recipe`` is a name, a :class:`Recipe`, or ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no
-    debiasing. ``hidden`` are the widths of hidden layers, none for a linear model; ``features`` replaces them: an
-    architecture such as ``ResNet()``, or a torch module, which is copied, not changed.
+    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: ERM, unless effects of columns vary between
+    environments and another method is better where they turn against the model (``choice_`` says why). ``metric`` is
+    what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
+    numbers, in the worst case, or on average with ``"mean-"`` before it. ``recipe`` is a name, a :class:`Recipe`, or
+    ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing. ``hidden`` are the widths of hidden
+    layers, ``()`` for a linear model; None is a linear model unless ``"auto"`` finds a hidden layer better.
+    ``features`` replaces them: an architecture such as ``ResNet()``, or a torch module, which is copied, not changed.
 
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
@@ -62,10 +65,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     invariance is estimated by comparing all environments at once.
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
-    ``history_``, its checkpoints, and ``note_``, which says so where debiasing found nothing to remove; ``scores_`` by
-    environment (on validation rows, else on training rows);
-    ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the
-    data.
+    ``hidden_``, its hidden layers; ``history_``, its checkpoints, and ``note_``, which says so where debiasing found
+    nothing to remove; ``scores_`` by environment (on validation rows, else on training rows); ``environments_`` with
+    ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the data.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
@@ -75,7 +77,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         method: str | Method = "auto",
         *,
         recipe: str | Recipe = "auto",
-        hidden: Sequence[int] = (),
+        metric: str = "auto",
+        hidden: Sequence[int] | None = None,
         features: Features | None = None,
         selection: str = "last",
         validation_fraction: float = 0.1,
@@ -85,6 +88,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         self.method = method
         self.recipe = recipe
+        self.metric = metric
         self.hidden = hidden
         self.features = features
         self.selection = selection
@@ -122,13 +126,23 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.environments_ = rows.names
         self.counts_ = rows.counts
         self.fingerprint_ = _fingerprint(rows.x, targets, rows.codes, rows.weight)
-        self._learn(to_environments(rows, targets, self._device()), family)
+        with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS))):
+            self._learn(to_environments(rows, targets, self._device()), family)
         return self
+
+    def _multiplications(self, rows: int) -> int:
+        """In the first layer, for some rows; any number may be in a module of the user's or for images."""
+        if self.features is not None or len(self.input_shape_) > 1:
+            return threads.MIN_MULTIPLICATIONS
+        return rows * self.input_shape_[0] * max(self._widths(), default=1)
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
         learner = self._learner(family)
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
+        if self.choice_:
+            learner = replace(learner, hidden=self.choice_.hidden)
+        self.hidden_ = learner.hidden
         train, validation = environments, list[Environment]()
         if self.selection in VALIDATION_RULES:
             train, validation = validation_split(environments, self.validation_fraction, learner.seed)
@@ -149,8 +163,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        recipe_for = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, widths, self.features, recipe_for, int(seed))
+        return Learner(family, widths, self.features, self.recipe, int(seed))
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -159,6 +172,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             raise BadValue(f"validation_fraction is {self.validation_fraction}; expected a share between 0 and 1")
 
     def _widths(self) -> tuple[int, ...]:
+        if self.hidden is None:
+            return ()
         widths = list(self.hidden) if isinstance(self.hidden, Iterable) else [0]
         if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
             raise BadValue(f"hidden is {self.hidden!r}; expected widths of layers, for example (64, 32)")
@@ -166,16 +181,20 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
-        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe)
+        chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
+        entropy = defaults.relative_entropy(environments, learner.family)
+        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe, entropy=entropy)
         if named and named.oracle:
             raise BadValue(f"{named.title} needs inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):
             warnings.warn(SINGLE_ENVIRONMENT, UserWarning, stacklevel=5)
-            return defaults.objective("erm")
+            return defaults.objective("erm", entropy=entropy)
         if named:
             return named
-        self.choice_ = choose(learner, environments, self._log)
-        self._log(f"chose {self.choice_.method}: {self.choice_.reason}")
+        table = self.features is None and len(self.input_shape_) == 1
+        layers = defaults.LAYERS if self.hidden is None and table else ()
+        self.choice_ = choose(learner, environments, chosen_by, self._log, layers)
+        self._log(f"chose {self.choice_}: {self.choice_.reason}")
         return self.choice_.objective
 
     def _device(self) -> torch.device:
@@ -214,13 +233,12 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
         x = validate_data(self, dense(X), **checks)
         weight = next(self.module_.parameters())
-        parts = [
-            outputs(
-                self.module_, torch.tensor(np.ascontiguousarray(part), dtype=weight.dtype, device=weight.device)
-            ).cpu()
-            for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
-        ]
-        return torch.cat(parts)
+        kind: Any = {"dtype": weight.dtype, "device": weight.device}
+        chunks = np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
+        with threads_for(self._multiplications(SLICE_ROWS)):
+            return torch.cat(
+                [outputs(self.module_, torch.tensor(np.ascontiguousarray(c), **kind)).cpu() for c in chunks]
+            )
 
 
 def _fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
