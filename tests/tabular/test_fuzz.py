@@ -173,7 +173,11 @@ def check(known: Schema, frame: LabelledRows) -> None:
     assert frame.x.dtype == np.float32
     assert np.isfinite(frame.x).all()
     assert len(frame.environments) == len(frame.y) > 0
-    assert all(isinstance(name, str) and name for name in {*frame.y, *frame.environments})
+    assert all(isinstance(name, str) and name for name in frame.environments)
+    if known.encoder.numeric_label:
+        assert np.isfinite(frame.y).all()
+    else:
+        assert all(isinstance(name, str) and name for name in frame.y)
     assert {role.name for role in known.roles} == set(known.source.columns)
     assert not any("\n" in note for note in frame.notes)
 

@@ -1,9 +1,8 @@
 """What the classifier and the regressor share: reading inputs, training, choosing a method."""
 
-import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -19,12 +18,22 @@ from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, UnknownName
 from invariance.core.families import Family
-from invariance.core.inputs import Pixels
+from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators import defaults, threads
 from invariance.estimators.auto import Choice, choose, folds
-from invariance.estimators.inputs import checked_weights, column, dense, environment_codes, to_environments
+from invariance.estimators.inputs import (
+    EncodedTable,
+    checked_weights,
+    column,
+    dense,
+    environment_codes,
+    fingerprint,
+    table_source,
+    to_environments,
+)
 from invariance.estimators.learner import Learner, validation_split
+from invariance.estimators.linear import Coefficients, coefficients
 from invariance.estimators.network import Features
 from invariance.estimators.threads import threads_for
 from invariance.evaluation.metrics import criterion
@@ -32,6 +41,8 @@ from invariance.evaluation.scores import SLICE_ROWS, Scores, outputs
 from invariance.methods.base import Method
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
+from invariance.tabular.encoder import Encoder
+from invariance.tabular.frame import encode_table, is_frame
 from invariance.training.selection import RULES, Checkpoint, select
 
 SINGLE_ENVIRONMENT = (
@@ -51,23 +62,27 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     environments and another method is better where they turn against the model (``choice_`` says why). ``metric`` is
     what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
     numbers, in the worst case, or on average with ``"mean-"`` before it. ``recipe`` is a name, a :class:`Recipe`, or
-    ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing. ``hidden`` are the widths of hidden
-    layers, ``()`` for a linear model; None is a linear model unless ``"auto"`` finds a hidden layer better.
-    ``features`` replaces them: an architecture such as ``ResNet()``, or a torch module, which is copied, not changed.
+    ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
+    changes fields of ``"auto"``. ``hidden`` are the widths of hidden layers, ``()`` for a linear model; None is a
+    linear model unless ``"auto"`` finds a hidden layer better. ``features`` replaces them: an architecture such as
+    ``ResNet()``, or a torch module, which is copied, not changed.
 
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
     (the latest that passes a test of homogeneity between environments). ``random_state`` seeds everything random; None
     draws a new seed each time. ``verbose`` prints progress.
 
-    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
+    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. A data frame
+    of pandas, polars or pyarrow is a table, encoded as ``invariance fit`` encodes a file: it may hold missing values,
+    categories, dates and free text (:class:`TableEncoder` says how, and lets you change it). Images may be
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
     invariance is estimated by comparing all environments at once.
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
     ``hidden_``, its hidden layers; ``history_``, its checkpoints, and ``note_``, which says so where debiasing found
     nothing to remove; ``scores_`` by environment (on validation rows, else on training rows); ``environments_`` with
-    ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the data.
+    ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the data, and ``encoder_`` of a
+    table, with ``table_columns_``, its columns (None for arrays, and for files).
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
@@ -76,7 +91,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         method: str | Method = "auto",
         *,
-        recipe: str | Recipe = "auto",
+        recipe: str | Recipe | Mapping[str, Any] = "auto",
         metric: str = "auto",
         hidden: Sequence[int] | None = None,
         features: Features | None = None,
@@ -98,7 +113,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.verbose = verbose
 
     @abstractmethod
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
+    def _targets(self, rows: Rows) -> tuple[Family, NDArray[Any]]:
         """The family, and targets encoded for it; stores what is needed to decode predictions."""
 
     def fit(
@@ -109,23 +124,38 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         A ``sample_weight`` enters every average over an environment, so that a row of weight 2 counts as two rows;
         environments themselves count the same. This is exact for full batches, and holds in expectation otherwise.
         """
-        x, y = self._read_both(X, y)
+        table = EncodedTable.learned(X, y, environments) if is_frame(X) else None
+        x, y = self._read_both(table.x if table else X, y)
         names, codes = environment_codes(environments, len(x))
-        return self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x))))
+        self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x))))
+        if table:
+            validate_data(self, X, skip_check_array=True)
+            self.encoder_, self.table_columns_ = table.encoder, table.columns
+        return self
 
     def fit_rows(self, rows: Rows) -> Self:
         """The same as :meth:`fit`, on rows whose environments have codes already."""
         x, y = self._read_both(rows.x, rows.y)
         return self._fit_checked(replace(rows, x=x, y=y))
 
+    def predict_rows(self, x: NDArray[Any] | StoredRows) -> NDArray[Any]:
+        """What the model says of rows as :meth:`fit_rows` takes them: probabilities [n, K], or numbers [n, 1]."""
+        return self._answers(self._outputs_of_rows(x))
+
+    @abstractmethod
+    def _answers(self, f: Tensor) -> NDArray[Any]:
+        """Probabilities [n, K], or numbers [n, 1], in double precision, of outputs f."""
+
     def _fit_checked(self, rows: Rows) -> Self:
         if rows.weight is not None and not rows.weight.all():
             rows = rows.take(rows.weight > 0)
-        family, targets = self._targets(rows.y, rows.weight)
+        family, targets = self._targets(rows)
+        self.encoder_: Encoder | None = None
+        self.table_columns_: tuple[str, ...] | None = None
         self.input_shape_ = tuple(rows.x.shape[1:])
         self.environments_ = rows.names
         self.counts_ = rows.counts
-        self.fingerprint_ = _fingerprint(rows.x, targets, rows.codes, rows.weight)
+        self.fingerprint_ = fingerprint(rows.x, targets, rows.codes, rows.weight)
         with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS))):
             self._learn(to_environments(rows, targets, self._device()), family)
         return self
@@ -213,9 +243,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             f"after {checkpoint.step} updates: score {train.mean:.4f}, {train.worst:.4f} in the worst environment"
         )
 
-    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | Pixels, NDArray[Any]]:
+    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | StoredRows, NDArray[Any]]:
         y = np.asarray(y) if hasattr(y := dense(y), "to_numpy") else y
-        if isinstance(X, Pixels):
+        if isinstance(X, StoredRows):
             self.n_features_in_ = X.shape[1]
             return X, column(y, "y", len(X))
         numeric = self.__sklearn_tags__().estimator_type == "regressor"
@@ -226,12 +256,50 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     def _outputs(self, X: Any) -> Tensor:
         """f of every row, on the CPU, [n, K]."""
         check_is_fitted(self)
-        if isinstance(X, Pixels):
+        if isinstance(X, StoredRows):
             if X.shape[1:] != self.input_shape_:
-                raise BadValue(f"X has images of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize them")
+                raise BadValue(f"X has rows of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize images")
             return outputs(self.module_, X)
+        if self.encoder_ is not None:
+            return self._outputs_of_rows(self._encoded(X, self.encoder_))
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
-        x = validate_data(self, dense(X), **checks)
+        return self._outputs_of_rows(validate_data(self, dense(X), **checks))
+
+    @property
+    def linear_(self) -> Coefficients:
+        """The coefficients of a linear model, in units of its inputs; others have none."""
+        if self.features is not None or self.hidden_:
+            raise AttributeError("a model with hidden layers or features of its own has no coefficients")
+        return self._in_units(coefficients(self.module_))
+
+    def _in_units(self, linear: Coefficients) -> Coefficients:
+        """Coefficients of what is predicted."""
+        return linear
+
+    def contributions(self, X: Any) -> NDArray[np.float64]:
+        """What each column adds to the prediction of a linear model, against the mean training row, [n, K, columns].
+
+        For classes these are log-odds, for numbers units of the target. With the intercept at the mean row they add
+        up to ``decision_function`` or ``predict``. Columns are those of ``encoder_``, or of X where it is an array.
+        """
+        check_is_fitted(self)
+        linear = self.linear_
+        if self.encoder_ is None:
+            x = validate_data(self, dense(X), dtype=[np.float64, np.float32], reset=False)
+            return linear.contributions(x, [(str(i), slice(i, i + 1)) for i in range(x.shape[1])])
+        places = [(column.name, place) for column, place in self.encoder_.places]
+        return linear.contributions(self._encoded(X, self.encoder_), places)
+
+    def _encoded(self, X: Any, encoder: Encoder) -> NDArray[Any]:
+        """The rows of a table as numbers. A model of a file takes its columns from wherever they are in a frame."""
+        if self.table_columns_ is not None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+        wide = next(self.module_.parameters()).dtype == torch.float64
+        return encode_table(table_source(X, self.table_columns_), encoder, np.float64 if wide else np.float32)
+
+    def _outputs_of_rows(self, x: NDArray[Any] | StoredRows) -> Tensor:
+        if isinstance(x, StoredRows):
+            return outputs(self.module_, x)
         weight = next(self.module_.parameters())
         kind: Any = {"dtype": weight.dtype, "device": weight.device}
         chunks = np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
@@ -239,15 +307,3 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             return torch.cat(
                 [outputs(self.module_, torch.tensor(np.ascontiguousarray(c), **kind)).cpu() for c in chunks]
             )
-
-
-def _fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
-    """A hash of the data, equal where they are equal row for row."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        if isinstance(array, Pixels):
-            for part in array.split(1024):
-                digest.update(part.tensor().numpy().data)
-        else:
-            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-    return digest.hexdigest()

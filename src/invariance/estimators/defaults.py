@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from invariance.methods.base import Method
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
+GivenRecipe = str | Recipe | Mapping[str, Any]
+"""A recipe, its name, or ``"auto"`` and changes to it."""
 FIELDS: dict[str, Any] = {"gamma": 1000.0, "divide_by": "nothing", "l2": 3e-4}
 """Fields of a method that is given by name, if it has them, for labels of full entropy; the papers' are for images."""
 DEBIASED_FIELDS: dict[str, Any] = {"gamma": 1.0, "gamma_alone": FIELDS["gamma"]}
@@ -32,17 +34,17 @@ MAX_ENVIRONMENTS = 50
 """With more environments, Env-PoE is not tried: the cost of an environment classifier grows with their number."""
 FULL_BATCH_ROWS, BATCH_ROWS = 8192, 4096
 """Up to this number of rows, batches are full; beyond it, the number of rows per batch."""
-UPDATES = 150
+UPDATES = 200
 """With full batches; twice as many with smaller ones."""
 LINEAR_RATE, RATE = 0.1, 0.02
 """Learning rates of linear models, and of those with hidden layers."""
-STEP = {"kind": "adam", "beta1": 0.7}
+STEP = {"kind": "adam", "beta1": 0.8}
 """With less momentum than usual, few updates are enough: what rounding errors set in motion dies out in time."""
 MIN_ENTROPY = 0.02
 """Labels of less entropy, in units of the highest possible, count as if they had this."""
 
 
-def objective(method: str | Method, given: str | Recipe = "auto", *, entropy: float = 1.0, **fields: Any) -> Method:
+def objective(method: str | Method, given: GivenRecipe = "auto", *, entropy: float = 1.0, **fields: Any) -> Method:
     """The method, with a table's defaults where it is given by name, changed by ``fields``.
 
     Losses are as small as the labels' ``entropy``, so l2 falls with it, and γ, the weight of a product of two losses or
@@ -90,19 +92,26 @@ def debiasable(environments: Sequence[Environment], family: Family) -> bool:
 
 
 def recipe_for(
-    given: str | Recipe, method: Method, environments: Sequence[Environment], *, linear: bool = True
+    given: GivenRecipe, method: Method, environments: Sequence[Environment], *, linear: bool = True
 ) -> Recipe:
-    """The given recipe, the recipe of that name with the method's preferences, or the default one for tables."""
+    """The given recipe, the recipe of that name with the method's preferences, or the default one for tables.
+
+    A mapping changes fields of the default one.
+    """
     if isinstance(given, Recipe):
         return given
-    return _table(environments, linear=linear) if given == "auto" else recipe(given, method.preferences)
+    if isinstance(given, Mapping) or given == "auto":
+        return _table(environments, given if isinstance(given, Mapping) else {}, linear=linear)
+    return recipe(given, method.preferences)
 
 
-def _debiases(given: str | Recipe) -> bool:
+def _debiases(given: GivenRecipe) -> bool:
+    if isinstance(given, Mapping):
+        return bool(given.get("debias"))
     return given != "auto" and (recipe(given) if isinstance(given, str) else given).debias > 0
 
 
-def _table(environments: Sequence[Environment], *, linear: bool) -> Recipe:
+def _table(environments: Sequence[Environment], changes: Mapping[str, Any], *, linear: bool) -> Recipe:
     """Full batches where rows are few, else batches with at least four rows per environment."""
     rows = sum(len(e) for e in environments)
     rate = LINEAR_RATE if linear else RATE
@@ -110,4 +119,4 @@ def _table(environments: Sequence[Environment], *, linear: bool) -> Recipe:
     if rows > FULL_BATCH_ROWS:
         batch = max(BATCH_ROWS, 4 * len(environments))
         fields |= {"batch_size": batch, "epochs": math.ceil(2 * UPDATES / math.ceil(rows / batch))}
-    return recipe("full-batch", changes=fields)
+    return recipe("full-batch", changes={**fields, **changes})

@@ -53,8 +53,8 @@ class Learner:
     family: Family
     hidden: tuple[int, ...]
     features: Features | None
-    given: str | Recipe
-    """The recipe, or its name."""
+    given: defaults.GivenRecipe
+    """The recipe, its name, or changes to the default one."""
     seed: int
 
     def recipe(self, method: Method, environments: Sequence[Environment]) -> Recipe:

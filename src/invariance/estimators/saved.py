@@ -16,6 +16,7 @@ from invariance.core import model_folder
 from invariance.core.errors import BadValue, DataError
 from invariance.core.model_folder import Manifest
 from invariance.core.seeding import generator
+from invariance.estimators import defaults
 from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
 from invariance.estimators.card import CARD, card, readme
@@ -29,9 +30,12 @@ from invariance.models import MODELS
 from invariance.models.base import Architecture, Model
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
+from invariance.tabular.encoder import Encoder
 from invariance.training.selection import dump_history, load_history
 
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
+CHANGED = "changed"
+"""The key of changes to the default recipe, in place of a whole one."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -57,7 +61,8 @@ def save(
     """
     check_is_fitted(estimator)
     model_card = card(estimator, licence, about or {})
-    content = {"card": model_card, "extra": dict(extra or {}), **_described(estimator)}
+    described = {"card": model_card, "extra": _table(estimator) | dict(extra or {})}
+    content = described | _described(estimator)
     weights = packed({k: v.cpu().contiguous() for k, v in estimator.module_.state_dict().items()})
     model_folder.save(Path(folder), _kind(estimator), content, weights, {CARD: readme(model_card).encode()})
 
@@ -80,6 +85,11 @@ def restore(manifest: Manifest, features: Features | None) -> Invariant:
     return estimator
 
 
+def _table(estimator: Invariant) -> dict[str, Any]:
+    """How an estimator of tables reads a table, under the keys that models of files have had from the start."""
+    return {} if estimator.encoder_ is None else {"reader": "table", "table": estimator.encoder_.to_json()}
+
+
 def _kind(estimator: Invariant) -> str:
     return next(kind for kind, cls in KINDS.items() if isinstance(estimator, cls))
 
@@ -93,6 +103,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
     return {
         "parameters": _plain_parameters(estimator),
         "columns": int(estimator.n_features_in_),
+        "table_columns": None if estimator.table_columns_ is None else list(estimator.table_columns_),
         "column_names": None if names is None else list(names),
         "environments": _plain_array(estimator.environments_, "environments"),
         "counts": estimator.counts_,
@@ -121,6 +132,9 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     estimator.hidden_ = tuple(content["network"].get("hidden", estimator.hidden or ()))
     if content["column_names"] is not None:
         estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
+    table, columns = content["extra"].get("table"), content.get("table_columns")
+    estimator.encoder_ = Encoder.from_json(table) if table else None
+    estimator.table_columns_ = None if columns is None else tuple(columns)
     estimator.environments_ = _array(content["environments"])
     estimator.counts_ = content["counts"]
     if content["kind"] == "classifier":
@@ -160,9 +174,10 @@ def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) 
         )
     method, fields = plain["method"], plain["recipe"]
     method = METHODS.load(method) if isinstance(method, dict) else method
-    restored = recipe("full-batch", changes=fields) if isinstance(fields, dict) else fields
+    if isinstance(fields, dict):
+        fields = fields[CHANGED] if CHANGED in fields else recipe("full-batch", changes=fields)
     hidden = None if plain["hidden"] is None else tuple(plain["hidden"])
-    return {**plain, "method": method, "recipe": restored, "features": features, "hidden": hidden}
+    return {**plain, "method": method, "recipe": fields, "features": features, "hidden": hidden}
 
 
 def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
@@ -192,7 +207,9 @@ def _plain_features(features: Features | None) -> str | dict[str, Any] | None:
     return plain | {"weights": None} if "weights" in plain else plain  # they are in the folder
 
 
-def _plain_recipe(given: str | Recipe) -> str | dict[str, Any]:
+def _plain_recipe(given: defaults.GivenRecipe) -> str | dict[str, Any]:
+    if isinstance(given, Mapping):
+        return {CHANGED: dict(given)}
     return TypeAdapter(Recipe).dump_python(given, mode="json") if isinstance(given, Recipe) else given
 
 

@@ -1,6 +1,6 @@
 """Predictions written to a table batch by batch; the file appears whole or not at all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,11 @@ from pyarrow import csv, parquet
 
 from invariance.core.atomic import atomic_write
 from invariance.core.errors import BadValue
+from invariance.tabular.cells import names
+from invariance.tabular.source import short
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+PREDICTION = "prediction"
 
 
 class PredictionWriter:
@@ -23,26 +26,45 @@ class PredictionWriter:
         self.writer, self.schema, self.classes = writer, schema, pa.array(classes, pa.string())
         self.rows = 0
 
-    def write(self, probabilities: NDArray[np.floating[Any]], names: Sequence[str] | None = None) -> None:
-        """Write the predicted class and the ``probabilities`` [n, classes] of some rows, and their names."""
-        predicted = pa.array(probabilities.argmax(1))
-        first = [] if names is None else [pa.array(names, pa.string())]
-        columns = [*first, self.classes.take(predicted), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
+    def write(
+        self,
+        answers: NDArray[np.float64],
+        kept: Mapping[str, pa.Array] | None = None,
+        numbers: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Write the ``kept`` columns of some rows, the predictions that follow from ``answers``, and other ``numbers``.
+
+        Answers are probabilities [n, classes], or numbers [n, 1] where there are no classes.
+        """
+        columns = [_as(column, self.schema.field(i).type) for i, column in enumerate((kept or {}).values())]
+        columns += [self.classes.take(pa.array(answers.argmax(1)))] if len(self.classes) else []
+        each = answers if numbers is None else np.hstack([answers, numbers])
+        columns += [pa.array(np.ascontiguousarray(column)) for column in each.T]
         self.writer.write_batch(pa.record_batch(columns, schema=self.schema))
-        self.rows += len(predicted)
+        self.rows += len(answers)
 
 
 @contextmanager
-def prediction_writer(path: Path, classes: Sequence[str], name: str | None = None) -> Iterator[PredictionWriter]:
-    """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written.
+def prediction_writer(
+    path: Path,
+    classes: Sequence[str] = (),
+    kept: Mapping[str, pa.DataType] | None = None,
+    numbers: Sequence[str] = (),
+) -> Iterator[PredictionWriter]:
+    """The ``kept`` columns, then ``prediction``, ``probability_<class>`` and other ``numbers``.
 
-    A column called ``name`` precedes them where rows have names.
+    Without ``classes``, the prediction is a number. The file appears when all is written.
     """
     check_writable(path)
-    fields = [pa.field(column, pa.string()) for column in (name, "prediction") if column]
-    fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
-    schema = pa.schema(fields)
+    as_text = not path.name.lower().endswith(".parquet")
+    fields = [(name, pa.string() if as_text else kind) for name, kind in (kept or {}).items()]
+    fields += [(PREDICTION, pa.string() if classes else pa.float64())]
+    fields += [(name, pa.float64()) for name in (*(f"probability_{name}" for name in classes), *numbers)]
+    written = [name for name, _ in fields]
+    if twice := [name for i, name in enumerate(written) if name in written[:i]]:
+        raise BadValue(f"the column {short(twice[0])} is written by predict itself; rename the one to keep")
     with atomic_write(path) as part, ExitStack() as stack:
+        schema = pa.schema(fields)
         yield PredictionWriter(_writer(stack, part, path, schema), schema, classes)
 
 
@@ -54,6 +76,13 @@ def check_writable(path: Path) -> None:
         raise BadValue(f"cannot write {path}: it is a folder; give a file, e.g. -o {path / 'predictions.csv'}")
     if not path.name.lower().endswith(SUFFIXES):
         raise BadValue(f"cannot write {path}: its name must end in {', '.join(SUFFIXES)}")
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column to keep, in the type that the file has for it."""
+    if column.type == kind:
+        return column
+    return names(column)
 
 
 def _writer(stack: ExitStack, part: Path, path: Path, schema: pa.Schema) -> Any:
