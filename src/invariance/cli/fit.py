@@ -55,7 +55,8 @@ def fit(
     id_: Annotated[Columns, typer.Option("--id", help="Table: columns that identify rows; they are not used.")] = None,
     ignore: Annotated[Columns, typer.Option("--ignore", help="Table: columns to leave out.")] = None,
     hidden: Annotated[
-        str | None, typer.Option("--hidden", help="Table: widths of hidden layers, e.g. 32,32; none: a linear model.")
+        str | None,
+        typer.Option("--hidden", help="Table: widths of hidden layers, e.g. 32,32, or none. auto tries both."),
     ] = None,
     class_weight: Annotated[
         Literal["balanced"] | None,

@@ -1,20 +1,17 @@
 """What the classifier and the regressor share: reading inputs, training, choosing a method."""
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import validate_data
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
@@ -31,18 +28,17 @@ from invariance.estimators.inputs import (
     dense,
     environment_codes,
     fingerprint,
-    table_source,
     to_environments,
 )
 from invariance.estimators.learner import Learner, subsample, validation_split
-from invariance.estimators.linear import Coefficients, coefficients
 from invariance.estimators.network import Features
+from invariance.estimators.predictor import Predictor
+from invariance.estimators.threads import threads_for
+from invariance.evaluation.metrics import criterion
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
-from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
-from invariance.tabular.encoder import Encoder
-from invariance.tabular.frame import encode_table, is_frame
+from invariance.tabular.frame import is_frame
 from invariance.training.selection import RULES, Checkpoint, select
 
 SINGLE_ENVIRONMENT = (
@@ -57,19 +53,19 @@ VALIDATION_RULES = ("training-domain", "invariant")
 """Selection rules that need validation rows."""
 MAX_SCORED_ROWS = 1_000_000
 """Rows that ``scores_`` are measured on."""
-CHUNK_ROWS = 65536
-"""Rows whose outputs are computed together."""
 
 
-class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
+class Invariant(Predictor):
     """Fits w∘θ to rows that come from several environments.
 
-    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: the candidate with the least extrapolated
-    worst-case risk in environments left out of training, and ERM unless the gain is clear (``choice_`` says why).
-    ``recipe`` is a name, a :class:`Recipe`, or ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no
-    debiasing; a mapping such as ``{"epochs": 50}`` changes fields of ``"auto"``. ``hidden`` are the widths of hidden
-    layers, none for a linear model; ``features`` replaces them: an architecture such as ``ResNet()``, or a torch
-    module, which is copied, not changed.
+    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: ERM, unless effects of columns vary between
+    environments and another method is better where they turn against the model (``choice_`` says why). ``metric`` is
+    what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
+    numbers, in the worst case, or on average with ``"mean-"`` before it. ``recipe`` is a name, a :class:`Recipe`, or
+    ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
+    changes fields of ``"auto"``. ``hidden`` are the widths of hidden layers, ``()`` for a linear model; None is a
+    linear model unless ``"auto"`` finds a hidden layer better. ``features`` replaces them: an architecture such as
+    ``ResNet()``, or a torch module, which is copied, not changed.
 
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
@@ -83,8 +79,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     invariance is estimated by comparing all environments at once.
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
-    ``history_``, its checkpoints, and ``note_``, which says so where debiasing found nothing to remove; ``scores_`` by
-    environment (on validation rows, else on training rows, a million at most);
+    ``hidden_``, its hidden layers; ``history_``, its checkpoints, and ``note_``, which says so where debiasing found
+    nothing to remove; ``scores_`` by environment (on validation rows, else on training rows, a million at most);
     ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the
     data, and ``encoder_`` of a table, with ``table_columns_``, its columns (None for arrays, and for files).
     """
@@ -96,7 +92,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         method: str | Method = "auto",
         *,
         recipe: str | Recipe | Mapping[str, Any] = "auto",
-        hidden: Sequence[int] = (),
+        metric: str = "auto",
+        hidden: Sequence[int] | None = None,
         features: Features | None = None,
         selection: str = "last",
         validation_fraction: float = 0.1,
@@ -106,6 +103,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         self.method = method
         self.recipe = recipe
+        self.metric = metric
         self.hidden = hidden
         self.features = features
         self.selection = selection
@@ -140,31 +138,26 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         x, y = self._read_both(rows.x, rows.y)
         return self._fit_checked(replace(rows, x=x, y=y))
 
-    def predict_rows(self, x: NDArray[Any] | StoredRows) -> NDArray[Any]:
-        """What the model says of rows as :meth:`fit_rows` takes them: probabilities [n, K], or numbers [n, 1]."""
-        return self._answers(_finite(self._outputs_of_rows(x)))
-
-    @abstractmethod
-    def _answers(self, f: Tensor) -> NDArray[Any]:
-        """Probabilities [n, K], or numbers [n, 1], in double precision, of outputs f."""
-
     def _fit_checked(self, rows: Rows) -> Self:
         if rows.weight is not None and not rows.weight.all():
             rows = rows.take(rows.weight > 0)
         family, targets = self._targets(rows)
-        self.encoder_: Encoder | None = None
-        self.table_columns_: tuple[str, ...] | None = None
+        self.encoder_ = self.table_columns_ = None
         self.input_shape_ = tuple(rows.x.shape[1:])
         self.environments_ = rows.names
         self.counts_ = rows.counts
         self.fingerprint_ = fingerprint(rows.x, targets, rows.codes, rows.weight)
-        self._learn(to_environments(rows, targets, self._device()), family)
+        with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS), self._widths())):
+            self._learn(to_environments(rows, targets, self._device()), family)
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
         learner = self._learner(family)
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
+        if self.choice_:
+            learner = replace(learner, hidden=self.choice_.hidden)
+        self.hidden_ = learner.hidden
         train, validation = environments, list[Environment]()
         if self.selection in VALIDATION_RULES:
             train, validation = validation_split(environments, self.validation_fraction, learner.seed)
@@ -175,7 +168,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
-        self.module_: Model = trained.at(chosen.step)
+        self.module_ = trained.at(chosen.step)
         if chosen.collapsed:
             self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
             warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
@@ -189,8 +182,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        recipe_for = partial(defaults.recipe_for, self.recipe)
-        return Learner(family, widths, self.features, recipe_for, int(seed))
+        return Learner(family, widths, self.features, self.recipe, int(seed))
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -199,6 +191,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             raise BadValue(f"validation_fraction is {self.validation_fraction}; expected a share between 0 and 1")
 
     def _widths(self) -> tuple[int, ...]:
+        if self.hidden is None:
+            return ()
         widths = list(self.hidden) if isinstance(self.hidden, Iterable) else [0]
         if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
             raise BadValue(f"hidden is {self.hidden!r}; expected widths of layers, for example (64, 32)")
@@ -206,16 +200,20 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
-        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe)
+        chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
+        entropy = defaults.relative_entropy(environments, learner.family)
+        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe, entropy=entropy)
         if named and named.oracle:
             raise BadValue(f"{named.title} needs inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):
             warnings.warn(SINGLE_ENVIRONMENT, UserWarning, stacklevel=5)
-            return defaults.objective("erm")
+            return defaults.objective("erm", entropy=entropy)
         if named:
             return named
-        self.choice_ = choose(learner, environments, self._log)
-        self._log(f"chose {self.choice_.method}: {self.choice_.reason}")
+        table = self.features is None and len(self.input_shape_) == 1
+        layers = defaults.LAYERS if self.hidden is None and table else ()
+        self.choice_ = choose(learner, environments, chosen_by, self._log, layers)
+        self._log(f"chose {self.choice_}: {self.choice_.reason}")
         return self.choice_.objective
 
     def _device(self) -> torch.device:
@@ -243,73 +241,3 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "y_numeric": numeric}
         x, y = validate_data(self, dense(X), y, **checks)
         return x, y
-
-    def _outputs(self, X: Any) -> Tensor:
-        """f of every row, on the CPU, [n, K]."""
-        return _finite(self._computed(X))
-
-    def _computed(self, X: Any) -> Tensor:
-        check_is_fitted(self)
-        if isinstance(X, StoredRows):
-            if X.shape[1:] != self.input_shape_:
-                raise BadValue(f"X has rows of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize images")
-            return outputs(self.module_, X)
-        if self.encoder_ is not None:
-            return self._outputs_of_rows(self._encoded(X, self.encoder_))
-        checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
-        return self._outputs_of_rows(validate_data(self, dense(X), **checks))
-
-    @property
-    def linear_(self) -> Coefficients:
-        """The coefficients of a linear model, in units of its inputs; others have none."""
-        if self.features is not None or len(self._widths()):
-            raise AttributeError("a model with hidden layers or features of its own has no coefficients")
-        return self._in_units(coefficients(self.module_))
-
-    def _in_units(self, linear: Coefficients) -> Coefficients:
-        """Coefficients of what is predicted."""
-        return linear
-
-    def contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each column adds to the prediction of a linear model, against the mean training row, [n, K, columns].
-
-        For classes these are log-odds, for numbers units of the target. With the intercept at the mean row they add
-        up to ``decision_function`` or ``predict``. Columns are those of ``encoder_``, or of X where it is an array.
-        """
-        check_is_fitted(self)
-        linear = self.linear_
-        if self.encoder_ is None:
-            x = validate_data(self, dense(X), dtype=[np.float64, np.float32], reset=False)
-            return linear.contributions(x, [(str(i), slice(i, i + 1)) for i in range(x.shape[1])])
-        places = [(column.name, place) for column, place in self.encoder_.places]
-        return linear.contributions(self._encoded(X, self.encoder_), places)
-
-    def _encoded(self, X: Any, encoder: Encoder) -> NDArray[Any]:
-        """The rows of a table as numbers. A model of a file takes its columns from wherever they are in a frame."""
-        if self.table_columns_ is not None:
-            validate_data(self, X, reset=False, skip_check_array=True)
-        wide = next(self.module_.parameters()).dtype == torch.float64
-        return encode_table(table_source(X, self.table_columns_), encoder, np.float64 if wide else np.float32)
-
-    def _outputs_of_rows(self, x: NDArray[Any] | StoredRows) -> Tensor:
-        if isinstance(x, StoredRows):
-            return outputs(self.module_, x)
-        weight = next(self.module_.parameters())
-        parts = [
-            outputs(
-                self.module_, torch.tensor(np.ascontiguousarray(part), dtype=weight.dtype, device=weight.device)
-            ).cpu()
-            for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
-        ]
-        return torch.cat(parts)
-
-
-def _finite(f: Tensor) -> Tensor:
-    """Outputs, if all of them are numbers."""
-    if not (finite := f.isfinite().all(1)).all():
-        row = int(finite.int().argmin())
-        raise BadValue(
-            f"the model gives {f[row].tolist()} for row {row}; expected finite numbers: is the row within the "
-            "range of the training rows, and are the model's weights finite?"
-        )
-    return f

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from invariance.core.environment import Environment
 from invariance.core.families import Family
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
+from invariance.estimators import defaults
 from invariance.estimators.network import Features, build
 from invariance.evaluation.scores import Scores, validate
 from invariance.methods.base import Method
@@ -52,8 +53,14 @@ class Learner:
     family: Family
     hidden: tuple[int, ...]
     features: Features | None
-    recipe: Callable[[Method, Sequence[Environment]], Recipe]
+    given: defaults.GivenRecipe
+    """The recipe, its name, or changes to the default one."""
     seed: int
+
+    def recipe(self, method: Method, environments: Sequence[Environment]) -> Recipe:
+        """How a method is trained on these environments."""
+        linear = not self.hidden and self.features is None
+        return defaults.recipe_for(self.given, method, environments, linear=linear)
 
     def fit(
         self,
@@ -68,6 +75,7 @@ class Learner:
         """Train on some environments; checkpoints are evaluated there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
+        _start_at_the_mean(model, environments, family)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
         samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
         history: list[Checkpoint] = []
@@ -80,6 +88,15 @@ class Learner:
                 states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
             watch(history[-1])
         return Trained(model.eval(), tuple(history), tuple(states), note)
+
+
+def _start_at_the_mean(model: Model, environments: Sequence[Environment], family: Family) -> None:
+    """Start at the outputs of the best constant, so that a rare class is not learned first of all."""
+    if not family.labels or not isinstance(model.head, nn.Linear):
+        return
+    shares = defaults.class_shares(environments, family).clamp(min=1e-6).log()
+    with torch.no_grad():
+        model.head.bias.copy_(shares[1:] - shares[:1] if family.outputs == 1 else shares - shares.mean())
 
 
 def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:

@@ -120,6 +120,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
             "standard": list(standard.get_buffer("mean").shape),
             "dtype": str(standard.get_buffer("mean").dtype).removeprefix("torch."),
             "input": list(estimator.input_shape_),
+            "hidden": list(estimator.hidden_),
             "width": int(next(iter(estimator.module_.head.parameters())).shape[1]),
         },
     }
@@ -129,6 +130,7 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     """Set the fitted state, except the module."""
     estimator.n_features_in_ = content["columns"]
     estimator.input_shape_ = tuple(content["network"].get("input", (content["columns"],)))
+    estimator.hidden_ = tuple(content["network"].get("hidden", estimator.hidden or ()))
     if content["column_names"] is not None:
         estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
     table, columns = content["extra"].get("table"), content.get("table_columns")
@@ -157,7 +159,7 @@ def _module(estimator: Invariant, content: dict[str, Any], weights: Mapping[str,
     if isinstance(features, Architecture):
         model = around(features, standard, estimator.input_shape_, outputs, seed=0)
     else:
-        model = assemble(standard, network["width"], outputs, hidden=estimator.hidden, features=features, seed=0)
+        model = assemble(standard, network["width"], outputs, hidden=estimator.hidden_, features=features, seed=0)
     model = model.to(DTYPES[network["dtype"]])
     model = estimator.objective_.prepare(model, len(estimator.environments_), generator(0, "objective"))
     model.load_state_dict(weights)
@@ -175,7 +177,8 @@ def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) 
     method = METHODS.load(method) if isinstance(method, dict) else method
     if isinstance(fields, dict):
         fields = fields[CHANGED] if CHANGED in fields else recipe("full-batch", changes=fields)
-    return {**plain, "method": method, "recipe": fields, "features": features, "hidden": tuple(plain["hidden"])}
+    hidden = None if plain["hidden"] is None else tuple(plain["hidden"])
+    return {**plain, "method": method, "recipe": fields, "features": features, "hidden": hidden}
 
 
 def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
@@ -183,7 +186,8 @@ def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
     return {
         "method": _plain_method(estimator.method),
         "recipe": _plain_recipe(estimator.recipe),
-        "hidden": [int(width) for width in estimator.hidden],
+        "metric": estimator.metric,
+        "hidden": None if estimator.hidden is None else [int(width) for width in estimator.hidden],
         "features": _plain_features(estimator.features),
         "selection": estimator.selection,
         "validation_fraction": float(estimator.validation_fraction),

@@ -44,8 +44,8 @@ def _baseline(estimator: InvariantClassifier) -> Method | None:
         return erm
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
     invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
-    return max(invariant, key=lambda c: c.gain).objective if invariant else defaults.objective("irmv1")
+    return min(invariant, key=lambda c: c.adverse_risk).objective if invariant else defaults.objective("env-poe")
 
 
 def _fit(estimator: InvariantClassifier, objective: Method, rows: Rows) -> Any:
-    return clone(estimator).set_params(method=objective).fit_rows(rows)
+    return clone(estimator).set_params(method=objective, hidden=estimator.hidden_).fit_rows(rows)

@@ -13,9 +13,11 @@ from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
 
-def widths(hidden: str | None) -> tuple[int, ...]:
-    """``32,32`` as widths of hidden layers; none for a linear model."""
-    parts = [part.strip() for part in (hidden or "").split(",") if part.strip()]
+def widths(hidden: str | None) -> tuple[int, ...] | None:
+    """``32,32`` as widths of hidden layers, ``none`` for a linear model; None where nothing is given."""
+    if hidden is None:
+        return None
+    parts = [part.strip() for part in hidden.split(",") if part.strip() not in ("", "none")]
     if not all(part.isdigit() and int(part) > 0 for part in parts):
         raise BadValue(f"--hidden is {hidden!r}; expected widths of layers joined by commas, for example 32,32")
     return tuple(map(int, parts))
