@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train, tune
+from invariance.cli import (
+    calibrate,
+    compare,
+    data,
+    evaluate,
+    fit,
+    listing,
+    predict,
+    report,
+    reproduce,
+    run,
+    runs,
+    train,
+    tune,
+)
 from invariance.cli.follow import INTERRUPTED
 from invariance.core.errors import InvarianceError
 from invariance.core.text import clean
@@ -25,6 +39,7 @@ app.command("compare")(compare.compare)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)

@@ -126,7 +126,7 @@ def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", kno
 
 def _accuracies(scores: "Scores") -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], str]:
     """Headings, the cells of every environment, and a summary; the lowest accuracy comes first."""
-    lines = {}
+    lines: dict[str, tuple[str, ...]] = {}
     for name in sorted(scores.by_environment, key=scores.by_environment.__getitem__):
         low, high = (scores.intervals or {})[name]
         lines[name] = (f"{100 * scores.by_environment[name]:.1f}", f"{100 * low:.0f} to {100 * high:.0f}")

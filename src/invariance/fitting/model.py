@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from invariance.core.errors import BadValue, DataError
+from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
@@ -21,7 +22,7 @@ from invariance.fitting.drift import Columns, Drift, DriftReference
 from invariance.fitting.image_folder import ImageFolderReader
 from invariance.fitting.labels import LabelMatcher
 from invariance.fitting.numbers import NumberScore, NumberSums
-from invariance.fitting.reader import Reader, Samples
+from invariance.fitting.reader import Reader
 from invariance.fitting.table import TableReader
 
 READER, DRIFT = "reader", "drift"
@@ -95,7 +96,9 @@ class Fitted:
         for x, columns in self.reader.batches(path, notes, kept):
             if len(x):
                 sums.add(path.name, x)
-                parts = linear.contributions(x, self.reader.columns).reshape(len(x), -1) if linear else None
+                parts = None
+                if linear and isinstance(x, np.ndarray):
+                    parts = linear.contributions(x, self.reader.columns).reshape(len(x), -1)
                 yield Predicted(self.estimator.predict_rows(x), columns, parts)
         notes += [f"{name} is {drift}" for name, drift in sums.drifts(self.reference).items() if drift.unlike]
 
@@ -142,7 +145,7 @@ class _InputSums:
         self.totals: dict[str, NDArray[np.float64]] = {}
         self.rows: Counter[str] = Counter()
 
-    def add(self, name: str, x: Samples) -> None:
+    def add(self, name: str, x: NDArray[Any] | StoredRows) -> None:
         """Add some more rows of a site."""
         if isinstance(x, np.ndarray) and len(x):
             self.totals[name] = self.totals.get(name, 0.0) + x.sum(0, dtype=np.float64)
