@@ -38,6 +38,25 @@ def fit(
     method: Annotated[
         str, typer.Option("--method", help="A method (see: list methods), or auto to choose one.")
     ] = "auto",
+    metric: Annotated[
+        str,
+        typer.Option(
+            "--metric",
+            help="What auto chooses by and the report is about: accuracy, log-loss, auc, average-precision, rmse; in "
+            "the worst case, or on average with mean- before it.",
+            show_default="log-loss or rmse",
+        ),
+    ] = "auto",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold", min=0, max=1, help="Two classes: the probability from which a row is positive in the report."
+        ),
+    ] = None,
+    cost: Annotated[
+        float | None,
+        typer.Option("--cost", min=0, help="The same, by cost: how many false alarms cost as much as one missed case."),
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to save to.")] = Path("model"),
     numeric: Annotated[
         Columns,
@@ -130,10 +149,11 @@ def fit(
             refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
             task = _table(data, test, label, environment, seed, memory, **columns, ignored=ignore)
         task = _weighted(task, class_weight)
-        _configure(task, method, hidden, changes)
+        _configure(task, method, metric, hidden, changes)
+        threshold = _threshold(task, threshold, cost)
     if not as_json:
         show_data(task)
-    _fit(task, output, licence, report=report, as_json=as_json)
+    _fit(task, output, licence, threshold, report=report, as_json=as_json)
 
 
 def _table(
@@ -181,13 +201,28 @@ def _weighted(task: "FitTask", class_weight: str | None) -> "FitTask":
     return replace(task, rows=replace(task.rows, weight=weight), notes=(*task.notes, note))
 
 
-def _configure(task: "FitTask", method: str, hidden: str | None, settings: list[str] | None) -> None:
-    """Set the estimator's method, hidden layers and recipe as the options say."""
+def _threshold(task: "FitTask", threshold: float | None, cost: float | None) -> float:
+    """The probability from which a row is positive: as given, or where both errors cost the same; else a half."""
     from invariance.core.errors import BadValue
+
+    if threshold is None and cost is None:
+        return 0.5
+    if threshold is not None and cost is not None:
+        raise BadValue("--threshold and --cost say the same; give one of them")
+    if len(set(task.rows.y.tolist())) != 2 or not hasattr(task.estimator, "predict_proba"):
+        raise BadValue(f"--threshold and --cost are for two classes, and {task.label} has another kind; leave them out")
+    return threshold if threshold is not None else 1 / (1 + (cost or 0.0))
+
+
+def _configure(task: "FitTask", method: str, metric: str, hidden: str | None, settings: list[str] | None) -> None:
+    """Set the estimator's method, metric, hidden layers and recipe as the options say."""
+    from invariance.core.errors import BadValue
+    from invariance.evaluation.metrics import criterion
     from invariance.experiments.spec import parse_changes
     from invariance.fitting.settings import changed_method, changed_recipe, widths
 
     method = _checked_method(method, task)
+    criterion(metric, classes=hasattr(task.estimator, "predict_proba"))
     changes = parse_changes(settings or [])
     if others := changes.keys() - {"objective", "recipe"}:
         raise BadValue(f"--set {min(others)}.… does not apply to data of your own; change method or recipe")
@@ -196,28 +231,33 @@ def _configure(task: "FitTask", method: str, hidden: str | None, settings: list[
         raise BadValue("--set method.… needs a method; name one with --method")
     task.estimator.set_params(
         method=changed_method(method, objective) if objective else method,
+        metric=metric,
         recipe=changed_recipe(task.estimator.recipe, changes.get("recipe", {})),
         hidden=widths(hidden),
     )
 
 
-def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: bool) -> None:
+def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
     from sklearn.exceptions import ConvergenceWarning
 
     from invariance.core.model_folder import REPORT
     from invariance.fitting.drift import DriftReference
     from invariance.fitting.model import Fitted
+    from invariance.fitting.summary import summary
 
     with stages(1 + report) as stage, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
         reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)
-        Fitted(task.reader, estimator, reference).save(output, licence=licence, about=task.about)
+        fitted = Fitted(task.reader, estimator, reference)
+        fitted.save(output, licence=licence, about=task.about)
         if report:
             stage("leaving out one environment after another")
-        assessment = _assess(estimator, task) if report else None
+        assessment = _assess(estimator, task, threshold) if report else None
+        if assessment:
+            fitted.save(output, licence=licence, about=task.about, assessment=summary(assessment))
     page = write_report(assessment, task, output / REPORT) if assessment else None
     if as_json:
         print_json(plain(output, task, estimator, assessment))
@@ -244,7 +284,7 @@ def _checked_method(method: str, task: "FitTask") -> str:
     return "erm"
 
 
-def _assess(estimator: "Invariant", task: "FitTask") -> "Assessment":
+def _assess(estimator: "Invariant", task: "FitTask", threshold: float) -> "Assessment":
     from invariance.fitting.baseline import assess
 
-    return assess(estimator, task.rows.sample(MAX_ASSESSED_ROWS), task.test, task.reader.columns)
+    return assess(estimator, task.rows.sample(MAX_ASSESSED_ROWS), task.test, task.reader.columns, threshold)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from invariance.cli.options import out, print_notes
 
 if TYPE_CHECKING:
+    from invariance.estimators.auto import Choice
     from invariance.estimators.base import Invariant
     from invariance.fitting.assess import Assessment
     from invariance.fitting.reader import FitTask
@@ -44,6 +45,7 @@ def plain(output: Path, task: "FitTask", estimator: "Invariant", assessment: "As
         "columns": {name: {"role": kind, "why": why} for name, kind, why in task.roles},
         "notes": [*task.notes, *filter(None, [estimator.note_])],
         "method": estimator.objective_.title,
+        "chosen": estimator.choice_ and estimator.choice_.to_json(),
         "reason": estimator.choice_.reason if estimator.choice_ else "",
     }
     if assessment:
@@ -104,14 +106,25 @@ def _counts(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
     return ("environment", "images", "by class"), lines
 
 
+def _options(choice: "Choice") -> str:
+    """Options of the command that give the chosen model."""
+    from dataclasses import asdict
+
+    numbers = {name: value for name, value in asdict(choice.objective).items() if isinstance(value, float)}
+    fields = [f"--set method.{name}={value:.17g}" for name, value in numbers.items() if name in ("gamma", "l2")]
+    return " ".join(["--method", choice.method, *fields, "--hidden", ",".join(map(str, choice.hidden)) or "none"])
+
+
 def show_model(output: Path, estimator: "Invariant", assessment: "Assessment | None", page: Path | None) -> None:
     """The method, the verdict, and where files were written."""
     from invariance.core.text import clean
     from invariance.fitting.verdict import verdict
 
     console = out()
-    reason = f", because {estimator.choice_.reason}" if estimator.choice_ else ""
-    lines = [f"Method: {estimator.objective_.title}{reason}.", *(f"Note: {n}." for n in [estimator.note_] if n)]
+    choice = estimator.choice_
+    lines = [f"Method: {estimator.objective_.title}{f', because {choice.reason}' if choice else ''}."]
+    lines += [f"Note: {estimator.note_}."] if estimator.note_ else []
+    lines += [f"The same model by name: {_options(choice)}"] if choice else []
     if assessment:
         summary = verdict(assessment)
         lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]

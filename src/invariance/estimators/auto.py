@@ -48,6 +48,7 @@ MAX_RISK = 0.99
 
 Fold = tuple[tuple[Environment, ...], tuple[Environment, ...]]
 Log = Callable[[str], None]
+Watch = Callable[["Candidate", Model], None]
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,13 @@ def choose(
     criterion: Criterion,
     log: Log,
     layers: Sequence[tuple[int, ...]] = (),
+    *,
+    watch: Watch = lambda candidate, model: None,
 ) -> Choice:
-    """The method for these environments; ``layers`` are hidden layers to try beside those of the learner."""
+    """The method for these environments; ``layers`` are hidden layers to try beside those of the learner.
+
+    ``watch`` is shown every candidate and its model.
+    """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
     methods = defaults.candidates(sample, learner.family)
@@ -145,7 +151,10 @@ def choose(
         reason = "no effect of a column varies between environments by more than chance explains"
         chosen = Choice("erm", erm, reason)
     else:
-        candidates = list(_scored(learner, methods, sample, adverse, criterion, log))
+        candidates = []
+        for candidate, model in _scored(learner, methods, sample, adverse, criterion, log):
+            watch(candidate, model)
+            candidates.append(candidate)
         chosen = replace(decide(candidates, criterion), varying=adverse.columns, p_value=adverse.p_value)
     return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.objective, environments))
 
@@ -187,8 +196,8 @@ def _scored(
     adverse: AdverseSite,
     criterion: Criterion,
     log: Log,
-) -> Iterator[Candidate]:
-    """Every candidate that can be trained."""
+) -> Iterator[tuple[Candidate, Model]]:
+    """Every candidate that can be trained, and its model."""
     for method, objectives in methods.items():
         for objective in objectives:
             try:
@@ -200,7 +209,7 @@ def _scored(
                 continue
             candidate = _candidate(method, objective, model, learner, (sample, adverse.environments), criterion)
             log(f"{method}: {criterion} costs {candidate.cost:.3f}, at the adverse site {candidate.adverse_cost:.3f}")
-            yield candidate
+            yield candidate, model
 
 
 def _candidate(

@@ -54,13 +54,14 @@ def save(
     licence: str = "not stated",
     about: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
+    assessment: Mapping[str, Any] | None = None,
 ) -> None:
     """Write weights, manifest and model card to ``folder``.
 
-    ``about`` is added to the card, ``extra`` is plain data that is saved with the model.
+    ``about`` and ``assessment`` are added to the card, ``extra`` is plain data that is saved with the model.
     """
     check_is_fitted(estimator)
-    model_card = card(estimator, licence, about or {})
+    model_card = card(estimator, licence, about or {}, assessment)
     described = {"card": model_card, "extra": _table(estimator) | dict(extra or {})}
     content = described | _described(estimator)
     weights = packed({k: v.cpu().contiguous() for k, v in estimator.module_.state_dict().items()})

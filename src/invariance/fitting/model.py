@@ -60,11 +60,13 @@ class Fitted:
     estimator: Invariant
     reference: DriftReference | None = None
 
-    def save(self, folder: Path, *, licence: str, about: Mapping[str, Any]) -> None:
-        """Write all; ``about`` is what the model's card says of its data."""
+    def save(
+        self, folder: Path, *, licence: str, about: Mapping[str, Any], assessment: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write all; ``about`` is what the model's card says of its data, ``assessment`` what it says of new sites."""
         extra = {READER: self.reader.kind, self.reader.kind: self.reader.to_json()}
         extra |= {DRIFT: self.reference.to_json()} if self.reference else {}
-        save(self.estimator, folder, licence=licence, about=about, extra=extra)
+        save(self.estimator, folder, licence=licence, about=about, extra=extra, assessment=assessment)
 
     @classmethod
     def load(cls, folder: Path) -> "Fitted":
