@@ -1,4 +1,4 @@
-"""The code of README and docs works as it stands: Python runs, and commands take the options that they are shown with."""
+"""The code of README and docs works as it stands: Python runs, and commands take the options that are shown."""
 
 import ast
 import os
