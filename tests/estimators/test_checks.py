@@ -14,6 +14,7 @@ import invariance
 
 torch.set_num_threads(1)
 warnings.simplefilter("error", UserWarning)
+warnings.filterwarnings("ignore", "the model has collapsed", UserWarning)
 warnings.filterwarnings("ignore", "with one environment there is nothing to be invariant across", UserWarning)
 short = invariance.recipe("full-batch", changes={"lr": 0.1, "schedule": "decay", "epochs": 40})
 fields = {"recipe": short} if sys.argv[2] == "short" else {}

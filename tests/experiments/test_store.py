@@ -19,9 +19,10 @@ import pytest
 from invariance.core.errors import BadValue, InvarianceError, StoreError, UnknownName
 from invariance.core.provenance import provenance
 from invariance.evaluation.scores import Scores
+from invariance.experiments.database import APPLICATION, SCHEMA
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
-from invariance.experiments.store import APPLICATION, SCHEMA, Store, Summary, work_folder
+from invariance.experiments.store import Store, Summary, work_folder
 
 
 @cache

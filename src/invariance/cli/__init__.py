@@ -1,14 +1,30 @@
 """The command line: one file per command. Nothing here imports torch until a command needs it."""
 
+import io
 import os
 import sys
 from typing import Annotated
 
 import typer
 
-from invariance.cli import compare, data, evaluate, fit, listing, predict, report, reproduce, run, runs, train, tune
+from invariance.cli import (
+    calibrate,
+    compare,
+    data,
+    evaluate,
+    fit,
+    listing,
+    predict,
+    report,
+    reproduce,
+    run,
+    runs,
+    train,
+    tune,
+)
 from invariance.cli.follow import INTERRUPTED
 from invariance.core.errors import InvarianceError
+from invariance.core.text import clean
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,6 +39,7 @@ app.command("compare")(compare.compare)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)
@@ -54,26 +71,40 @@ def _common(
 
 def main() -> None:
     """Run a command; an error is one line on standard error and a non-zero exit."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal may lack some characters
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
+    except typer.Abort:  # no was the answer, or there was none
+        code = 1
+        print("stopped; nothing was changed", file=sys.stderr)
     except BrokenPipeError:  # the reader (a pager, head) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except (typer.TyperException, InvarianceError, OSError) as error:
-        if os.environ.get("INVARIANCE_DEBUG"):
+    except (typer.TyperException, InvarianceError, OSError, MemoryError, RuntimeError) as error:
+        known = not isinstance(error, RuntimeError) or _out_of_memory(error)
+        if not known or os.environ.get("INVARIANCE_DEBUG"):
             raise
         code = 2 if isinstance(error, typer.TyperException) else 1
         if line := _line(error):  # none where help was shown instead
-            print(f"error: {line}", file=sys.stderr)
+            print(f"error: {clean(line)}", file=sys.stderr)
     if code == INTERRUPTED:
         print("stopped", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether Python or torch, which has no error of its own for it, could not get memory."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
 
 
 def _line(error: Exception) -> str:
     if isinstance(error, typer.TyperException):
         message = error.format_message()
         return f"{message}{'' if message.endswith(('.', '?')) else '.'} Try --help." if message else ""
+    if _out_of_memory(error):
+        return "there is not enough memory; use a smaller model, smaller images or fewer samples"
     if isinstance(error, OSError):
         return f"{error.filename or 'the system'}: {error.strerror or error}"
     return str(error)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out
-from invariance.cli.options import Changes, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Changes, Json, RecipeName, draw, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.studies.support.comparison import Comparison
@@ -16,7 +16,7 @@ def compare(
     data: Annotated[str, typer.Option("--data", help="The data set (see: list data).")] = "colored-digits",
     methods: Annotated[str, typer.Option("--methods", help="Names joined by commas, or 'all'.")] = "all",
     recipe: RecipeName = "default",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many trials.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
     workers: Workers = None,
     selection: Annotated[

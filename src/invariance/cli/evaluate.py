@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from invariance.cli.options import Json, errors, out, print_json
+from invariance.cli.options import Json, errors, out, print_json, print_notes
 from invariance.cli.user_data import Broken, load_fitted
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def _user_data(
         return
     notes += [f"{name} is {drift}" for name, drift in evaluated.drift.items() if drift.unlike and name not in known]
     _show_environments(fitted, data, evaluated, known)
-    for note in notes:
-        errors().print(f"Note: {note}.", highlight=False, markup=False)
+    print_notes(notes, errors())
 
 
 def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", known: set[str]) -> None:
@@ -106,7 +105,7 @@ def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", kno
     from rich import box
     from rich.table import Table
 
-    from invariance.report.render.formats import clean
+    from invariance.core.text import clean
 
     title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
@@ -127,7 +126,7 @@ def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", kno
 
 def _accuracies(scores: "Scores") -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], str]:
     """Headings, the cells of every environment, and a summary; the lowest accuracy comes first."""
-    lines = {}
+    lines: dict[str, tuple[str, ...]] = {}
     for name in sorted(scores.by_environment, key=scores.by_environment.__getitem__):
         low, high = (scores.intervals or {})[name]
         lines[name] = (f"{100 * scores.by_environment[name]:.1f}", f"{100 * low:.0f} to {100 * high:.0f}")
@@ -190,7 +189,7 @@ def _summary(scores: "Scores") -> list[tuple[str, str]]:
 
 def _by_environment(run: "Run", scores: "Scores") -> list[tuple[str, str]]:
     """A line per environment; one sparkline for many environments, or for those of a mechanism."""
-    from invariance.report.render.formats import clean
+    from invariance.core.text import clean
     from invariance.report.render.sparkline import sparkline
 
     names = list(scores.by_environment)

@@ -1,12 +1,13 @@
 """``invariance fit``: a model of a user's own table or images, and a report on it."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from invariance.cli.fit_output import plain, show_data, show_model, write_report
-from invariance.cli.options import Json, print_json, stages
+from invariance.cli.options import Json, print_json, progress, stages
 from invariance.cli.user_data import Broken, refuse_options
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 Columns = list[str] | None
 Number = int | None
-REPORT = "report.html"
 MAX_ASSESSED_ROWS = 200_000
 """Rows of a table that stays in a file that the report is based on, drawn at random."""
 IMAGE_SIZE, WIDTH = 64, 16
@@ -74,7 +74,8 @@ def fit(
     id_: Annotated[Columns, typer.Option("--id", help="Table: columns that identify rows; they are not used.")] = None,
     ignore: Annotated[Columns, typer.Option("--ignore", help="Table: columns to leave out.")] = None,
     hidden: Annotated[
-        str | None, typer.Option("--hidden", help="Table: widths of hidden layers, e.g. 32,32; none: a linear model.")
+        str | None,
+        typer.Option("--hidden", help="Table: widths of hidden layers, e.g. 32,32, or none. auto tries both."),
     ] = None,
     class_weight: Annotated[
         Literal["balanced"] | None,
@@ -98,11 +99,14 @@ def fit(
         ),
     ] = None,
     image_size: Annotated[
-        Number, typer.Option("--image-size", min=8, help="Images: pixels per side to resize to.", show_default="64")
+        Number,
+        typer.Option("--image-size", min=8, max=1024, help="Images: pixels per side to resize to.", show_default="64"),
     ] = None,
     width: Annotated[
         Number,
-        typer.Option("--width", min=1, help="Images: channels of the ResNet-18's first layer.", show_default="16"),
+        typer.Option(
+            "--width", min=1, max=1024, help="Images: channels of the ResNet-18's first layer.", show_default="16"
+        ),
     ] = None,
     epochs: Annotated[
         Number,
@@ -135,8 +139,8 @@ def fit(
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
     claim(output, overwrite=overwrite)
     columns = {"numeric": numeric, "categorical": categorical, "date": date, "text": text, "id": id_}
-    with stages(2 + report) as stage:
-        stage(f"reading {data.name}")
+    with progress() as bar:
+        bar.add_task(f"reading {data.name}", total=None)
         if data.is_dir():
             refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
             refuse_options(f"{data} is a folder of images", ignore=ignore, hidden=hidden, memory=memory)
@@ -235,11 +239,15 @@ def _configure(task: "FitTask", method: str, metric: str, hidden: str | None, se
 
 def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    from invariance.core.model_folder import REPORT
     from invariance.fitting.drift import DriftReference
     from invariance.fitting.model import Fitted
     from invariance.fitting.summary import summary
 
-    with stages(2 + report, done=1) as stage:
+    with stages(1 + report) as stage, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
         reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)

@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from invariance.cli.options import out
+from invariance.cli.options import out, print_notes
 
 if TYPE_CHECKING:
     from invariance.estimators.auto import Choice
@@ -43,7 +43,7 @@ def plain(output: Path, task: "FitTask", estimator: "Invariant", assessment: "As
         "environment": task.environment,
         task.rows.unit: len(task.rows),
         "columns": {name: {"role": kind, "why": why} for name, kind, why in task.roles},
-        "notes": list(task.notes),
+        "notes": [*task.notes, *filter(None, [estimator.note_])],
         "method": estimator.objective_.title,
         "chosen": estimator.choice_ and estimator.choice_.to_json(),
         "reason": estimator.choice_.reason if estimator.choice_ else "",
@@ -59,7 +59,7 @@ def show_data(task: "FitTask") -> None:
     from rich import box
     from rich.table import Table
 
-    from invariance.report.render.formats import clean
+    from invariance.core.text import clean
 
     noun = "environment" if task.environments == 1 else "environments"
     table = Table(
@@ -75,8 +75,7 @@ def show_data(task: "FitTask") -> None:
         table.add_row(*map(clean, line))
     console = out()
     console.print(table, markup=False)
-    for note in task.notes:
-        console.print(f"Note: {note}.", highlight=False, markup=False)
+    print_notes(task.notes, console)
 
 
 def _columns(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
@@ -118,11 +117,13 @@ def _options(choice: "Choice") -> str:
 
 def show_model(output: Path, estimator: "Invariant", assessment: "Assessment | None", page: Path | None) -> None:
     """The method, the verdict, and where files were written."""
+    from invariance.core.text import clean
     from invariance.fitting.verdict import verdict
 
     console = out()
     choice = estimator.choice_
     lines = [f"Method: {estimator.objective_.title}{f', because {choice.reason}' if choice else ''}."]
+    lines += [f"Note: {estimator.note_}."] if estimator.note_ else []
     lines += [f"The same model by name: {_options(choice)}"] if choice else []
     if assessment:
         summary = verdict(assessment)
@@ -131,4 +132,4 @@ def show_model(output: Path, estimator: "Invariant", assessment: "Assessment | N
     if assessment:
         lines.append(f"report: {page}" if page else "no report: it needs pip install 'invariance[report]'")
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=False)
+        console.print(clean(line) if line else "", highlight=False, markup=False, soft_wrap=False)

@@ -9,6 +9,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from invariance.cli.options import errors, say_partial
+from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -167,7 +168,7 @@ class Follow:
             if len(titles) == len(self.costs):
                 raise InvarianceError(reason)
             others = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
-            self.console.print(f"{titles[0]}{others} failed: {reason}", highlight=False, markup=False)
+            self.console.print(f"{titles[0]}{others} failed: {clean(reason)}", highlight=False, markup=False)
 
     def _show(self, event: "Event", share: float) -> None:
         key = event.spec.key

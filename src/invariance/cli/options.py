@@ -1,7 +1,9 @@
 """What several commands share: options, consoles, progress."""
 
 import json
-from collections.abc import Callable, Iterator
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
@@ -25,6 +29,7 @@ Changes = Annotated[
 RecipeName = Annotated[
     str, typer.Option("--recipe", help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).")
 ]
+MAX_SEEDS = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
@@ -54,8 +59,9 @@ def progress() -> Progress:
 
 
 @contextmanager
-def stages(total: int, done: int = 0) -> Iterator[Callable[[str], None]]:
-    """A bar over the stages of a command, some of which are done; lines where standard error is no terminal."""
+def stages(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages of a command; a line for each, and a last one, where standard error is no terminal."""
+    done = 0
     with progress() as bar:
         task = bar.add_task("", total=total)
 
@@ -67,7 +73,7 @@ def stages(total: int, done: int = 0) -> Iterator[Callable[[str], None]]:
                 say(f"{done} of {total}: {description}")
 
         yield begin
-        if bar.disable and done == total:
+        if bar.disable:
             say("done")
 
 
@@ -98,14 +104,35 @@ def say(line: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print plain data."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print plain data; a number that is not finite is null, which JSON has and NaN it has not."""
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case dict():
+            return {name: _finite(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_finite(inner) for inner in value]
+        case _:
+            return value
+
+
+def print_notes(notes: Iterable[str], console: Console) -> None:
+    """Print what was noticed, one line each; names in it are those of files and cells."""
+    for note in notes:
+        console.print(f"Note: {clean(note)}.", highlight=False, markup=False)
 
 
 def say_partial(data: "DataSet") -> None:
     """Where only a part of a data set is here, what follows is about that part: say so."""
     if (state := data.availability()) and state.here == "partial":
-        errors().print(f"Note: a part of {data.title}: {state.about}", highlight=False, markup=False, soft_wrap=True)
+        errors().print(
+            f"Note: a part of {data.title}: {clean(state.about)}", highlight=False, markup=False, soft_wrap=True
+        )
 
 
 def writable(picture: Path, *kinds: str) -> None:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.options import Json, counting, out, print_json, say
+from invariance.cli.options import Json, counting, errors, out, print_json, print_notes
 from invariance.cli.user_data import Broken, load_fitted
+from invariance.core.text import clean
 
 
 def predict(
@@ -55,6 +56,7 @@ def predict(
     if as_json:
         print_json({"file": str(output), unit: writer.rows, "notes": notes})
         return
-    for note in notes:
-        say(f"Note: {note}.")
-    out().print(f"Predictions for {writer.rows:,} {unit}: {output}", highlight=False, markup=False, soft_wrap=True)
+    print_notes(notes, errors())
+    out().print(
+        f"Predictions for {writer.rows:,} {unit}: {clean(output)}", highlight=False, markup=False, soft_wrap=True
+    )

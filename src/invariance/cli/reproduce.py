@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.follow import STORE, StorePath, Workers, carry_out, finished, span
-from invariance.cli.options import Json, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Json, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
@@ -26,7 +26,9 @@ def reproduce(
         typer.Option("--list", help="List the studies, their cost on this machine and what the store has of them."),
     ] = False,
     scale: Annotated[str, typer.Option("--scale", help="How much is run, e.g. quick or full (see --list).")] = "quick",
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Trials (default: the scale's).")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Trials (default: the scale's).")
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),

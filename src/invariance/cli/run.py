@@ -19,16 +19,20 @@ def run(
     from invariance.core.errors import BadValue, InvarianceError
     from invariance.experiments.spec import Spec
 
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise BadValue(f"{file} is not UTF-8 text; give specs as JSON, one per line") from None
     specs = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 plain = json.loads(line)
                 specs.append(Spec.from_json(plain.get("spec", plain)))
             except InvarianceError as error:
                 raise BadValue(f"{file}, line {number}: {error}") from None
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                reason = f"{type(error).__name__}: {error}"
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
     carry_out(specs, store, workers)
     out().print(f"{len(specs)} runs: see 'invariance runs list --store {store}'", highlight=False)

@@ -11,6 +11,7 @@ from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs, sp
 from invariance.cli.options import Json, out, print_json, writable
 from invariance.core.atomic import atomic_write
 from invariance.core.fields import flattened
+from invariance.core.text import spreadsheet_text
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Table
@@ -96,7 +97,7 @@ def export(
     """Write runs to a file, for other programs."""
     writable(file, ".csv", ".parquet", ".jsonl")
     filters = _filters(data, method, recipe, status, seed)
-    write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix]
+    write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix.lower()]
     with atomic_write(file) as part, open_runs(store, published) as opened:
         many = write(opened, filters, part)
     out().print(f"{many} runs: {file}", highlight=False)
@@ -218,7 +219,7 @@ def _csv(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({k: spreadsheet_text(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows)
     return len(rows)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli.follow import INTERRUPTED, QUIET, STORE, StorePath, Workers, carry_out
-from invariance.cli.options import Changes, Json, RecipeName, draw, errors, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Changes, Json, RecipeName, draw, errors, out, print_json, writable
 
 if TYPE_CHECKING:
     from invariance.tuning.tune import Tuning
@@ -23,7 +23,7 @@ def tune(
     rule: Annotated[
         str, typer.Option("--rule", help="What scores a trial: invariant, leave-one-environment-out, oracle.")
     ] = "invariant",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each trial, one per seed.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Runs of each trial, one per seed.")] = 1,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="Tables report seeds from 0.")] = 100,
     changes: Changes = None,
     search: Annotated[

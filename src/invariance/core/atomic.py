@@ -26,6 +26,9 @@ def atomic_write(path: Path, *, sync: bool = False) -> Iterator[Path]:
         if sync:
             _sync(part)
         part.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say which file it was
+        raise
     finally:
         discard(part)
 

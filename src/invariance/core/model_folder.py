@@ -15,19 +15,24 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 from safetensors import SafetensorError
+from torch import Tensor
 
-from invariance.core.atomic import atomic_write
+from invariance.core.atomic import atomic_write, discard
 from invariance.core.errors import BadValue, DataError, InvarianceError, StoreError
 from invariance.core.provenance import provenance
 
 WEIGHTS, MANIFEST = "weights.safetensors", "manifest.json"
+NEW_WEIGHTS = "weights.new.safetensors"
+"""The weights of a new manifest until they take their place: all that a killed process can leave to be done."""
+CARD, REPORT = "README.md", "report.html"
+"""What describes the model of a folder, and goes with it."""
 FORMAT, REVISION = "invariance model", 2
 ESTIMATOR_FORMAT = "invariance estimator"
 """What estimators of revision 1 called themselves; runs of revision 1 had no format, and neither seal nor kind."""
@@ -73,7 +78,7 @@ def read(folder: Path | str) -> Manifest:
     with _readable(folder):
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         kind = _kind(content, folder)
-        weights = (folder / WEIGHTS).read_bytes()
+        weights = _weights(folder, content.get("weights"))
         if "format" in content:  # runs of revision 1 have no seal
             _verify(content, weights, folder)
     return Manifest(folder, kind, content, weights)
@@ -82,14 +87,20 @@ def read(folder: Path | str) -> Manifest:
 def save(
     folder: Path, kind: str, content: Mapping[str, Any], weights: bytes, files: Mapping[str, bytes] | None = None
 ) -> None:
-    """Write weights, the manifest with its ``kind`` and ``content``, and perhaps other files."""
+    """Write weights, the manifest with its ``kind`` and ``content``, and perhaps files that describe the model."""
     head = {"format": FORMAT, "revision": REVISION, "kind": kind, "versions": provenance()["versions"]}
     try:
         plain = json.loads(json.dumps({**head, **content, "weights": _hash(weights)}))
     except (TypeError, ValueError) as error:
         raise BadValue(f"the manifest takes plain data only ({error}); give text, numbers, lists, mappings") from None
     text = json.dumps(plain | {"seal": seal(plain)}, indent=2, ensure_ascii=False) + "\n"
-    write(folder, {WEIGHTS: weights, **(files or {}), MANIFEST: text.encode()})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(folder, weights, text.encode())
+        for name, description in (files or {}).items():
+            _write(folder / name, description)
+    except OSError as error:
+        raise StoreError(f"cannot save to {folder} ({error}); free some space, or choose another folder") from None
 
 
 def claim(folder: Path, *, overwrite: bool = False) -> None:
@@ -101,15 +112,54 @@ def claim(folder: Path, *, overwrite: bool = False) -> None:
         raise BadValue(f"cannot write to {folder}: {place} is not a writable folder; choose another with -o")
 
 
-def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files, each of which appears whole or not at all; none does before all are written, the last one last."""
+def _replace(folder: Path, weights: bytes, manifest: bytes) -> None:
+    """Put a model in the place of another at one moment, when its manifest gets its name.
+
+    Until then the folder holds the old model, from then on the new one, whose weights may still have their first name.
+    """
+    old, new = (folder / MANIFEST).exists(), folder / NEW_WEIGHTS
+    if old and new.exists():
+        _settle(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            for name, content in reversed(list(files.items())):
-                stack.enter_context(atomic_write(folder / name, sync=True)).write_bytes(content)
-    except OSError as error:
-        raise StoreError(f"cannot save to {folder} ({error}); free some space, or choose another folder") from None
+        _write(new, weights)
+        with atomic_write(folder / MANIFEST, sync=True) as part:
+            part.write_bytes(manifest)
+            for name in (CARD, REPORT) if old else ():
+                discard(folder / name)
+    except OSError:
+        discard(new)
+        raise
+    new.replace(folder / WEIGHTS)
+
+
+def _settle(folder: Path) -> None:
+    """Finish what a killed process began: the new weights, if the manifest is theirs, take their place."""
+    try:
+        stated = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["weights"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return
+    if _hash((folder / NEW_WEIGHTS).read_bytes()) == stated:
+        (folder / NEW_WEIGHTS).replace(folder / WEIGHTS)
+
+
+def _weights(folder: Path, stated: str | None) -> bytes:
+    """The weights that the manifest states, which may still have their first name."""
+    if (new := folder / NEW_WEIGHTS).is_file() and _hash(weights := new.read_bytes()) == stated:
+        return weights
+    return (folder / WEIGHTS).read_bytes()
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_write(path, sync=True) as part:
+        part.write_bytes(content)
+
+
+def finite(tensors: Mapping[str, Tensor], folder: Path) -> Mapping[str, Tensor]:
+    """The weights of a model, if they are numbers to compute with."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise DataError(f"the model in {folder} has weights that are not finite, in {name}; train it again")
+    return tensors
 
 
 def seal(content: Mapping[str, Any]) -> str:

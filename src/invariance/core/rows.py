@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from invariance.core.inputs import Pixels, StoredRows, loaded
+from invariance.core.inputs import Pixels, StoredRows
 from invariance.core.seeding import generator
 
 
@@ -22,7 +22,7 @@ class Rows:
 
     x: NDArray[Any] | StoredRows
     y: NDArray[Any]
-    codes: NDArray[np.int64]
+    codes: NDArray[np.integer[Any]]
     names: NDArray[Any]
     weight: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
@@ -48,9 +48,10 @@ class Rows:
         if isinstance(self.x, Pixels) or not isinstance(self.x, StoredRows):
             return self
         share = min(1.0, rows / len(self))
-        drawn = self.take((torch.rand(len(self), generator=generator(seed, "sample")) < share).numpy())
+        mask = (torch.rand(len(self), generator=generator(seed, "sample")) < share).numpy()
+        drawn, x = self.take(mask), self.x[mask]
         y = drawn.y if drawn.classes is None else drawn.classes[drawn.y]
-        return replace(drawn, x=loaded(drawn.x).numpy(), y=y, classes=None)
+        return replace(drawn, x=x.tensor().numpy(), y=y, classes=None)
 
     @property
     def environments(self) -> NDArray[Any]:

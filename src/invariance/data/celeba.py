@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple, final
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
@@ -21,7 +21,7 @@ from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, Betas, Da
 from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
-from invariance.data.images.image_files import Files, Lister, listed, pictures, remembered
+from invariance.data.images.image_files import Files, ImageSize, Lister, listed, pictures, remembered
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
 
@@ -91,7 +91,7 @@ class CelebA(DataSet):
     betas: Betas = (0.1, 0.2)
     alpha: Share = 0.25
     test_betas: Betas = BETAS
-    image_size: PositiveInt = 64
+    image_size: ImageSize = 64
     images: Annotated[int, Field(ge=40)] | None = None
     """The largest number of faces, taken evenly from all files."""
     broken: Broken = "refuse"

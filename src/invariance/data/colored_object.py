@@ -25,7 +25,7 @@ from invariance.data.constructions.counterfactual_pairs import (
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken, cached
 from invariance.data.images.coco import Object, changed, fingerprint, objects, pasted, remembered
-from invariance.data.images.image_files import listed
+from invariance.data.images.image_files import ImageSize, listed
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
 
@@ -131,7 +131,7 @@ class ColoredObject(CounterfactualPairs):
     super_classes: Annotated[tuple[Names, Names], AfterValidator(_apart)] | None = None
     min_area: NonNegative | None = None
     colours: tuple[Colour, Colour] = ((96, 96, 96), (0, 96, 0))
-    image_size: PositiveInt = 32
+    image_size: ImageSize = 32
     repeats: PositiveInt | None = None
     broken: Broken = "refuse"
     """Whether an image that cannot be read is an error, or left out."""

@@ -1,7 +1,7 @@
 """What the classifier and the regressor share: reading inputs, training, choosing a method."""
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import validate_data
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
@@ -20,7 +19,7 @@ from invariance.core.errors import BadValue, UnknownName
 from invariance.core.families import Family
 from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
-from invariance.estimators import defaults, threads
+from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
 from invariance.estimators.inputs import (
     EncodedTable,
@@ -29,33 +28,34 @@ from invariance.estimators.inputs import (
     dense,
     environment_codes,
     fingerprint,
-    table_source,
     to_environments,
 )
-from invariance.estimators.learner import Learner, validation_split
-from invariance.estimators.linear import Coefficients, coefficients
+from invariance.estimators.learner import Learner, subsample, validation_split
 from invariance.estimators.network import Features
+from invariance.estimators.predictor import Predictor
 from invariance.estimators.threads import threads_for
 from invariance.evaluation.metrics import criterion
-from invariance.evaluation.scores import SLICE_ROWS, Scores, outputs
+from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
-from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
-from invariance.tabular.encoder import Encoder
-from invariance.tabular.frame import encode_table, is_frame
+from invariance.tabular.frame import is_frame
 from invariance.training.selection import RULES, Checkpoint, select
 
 SINGLE_ENVIRONMENT = (
     "with one environment there is nothing to be invariant across, so this is ERM; name the environment of each row "
     "with environments="
 )
+COLLAPSED = (
+    "the model has collapsed: on average its predictions are no better than a constant; try another method or recipe, "
+    "or check that the inputs tell something about the target"
+)
 VALIDATION_RULES = ("training-domain", "invariant")
 """Selection rules that need validation rows."""
-CHUNK_ROWS = 65536
-"""Rows whose outputs are computed together."""
+MAX_SCORED_ROWS = 1_000_000
+"""Rows that ``scores_`` are measured on."""
 
 
-class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
+class Invariant(Predictor):
     """Fits w∘θ to rows that come from several environments.
 
     ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: ERM, unless effects of columns vary between
@@ -80,9 +80,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
     ``hidden_``, its hidden layers; ``history_``, its checkpoints, and ``note_``, which says so where debiasing found
-    nothing to remove; ``scores_`` by environment (on validation rows, else on training rows); ``environments_`` with
-    ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the data, and ``encoder_`` of a
-    table, with ``table_columns_``, its columns (None for arrays, and for files).
+    nothing to remove; ``scores_`` by environment (on validation rows, else on training rows, a million at most);
+    ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the
+    data, and ``encoder_`` of a table, with ``table_columns_``, its columns (None for arrays, and for files).
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
@@ -138,33 +138,18 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         x, y = self._read_both(rows.x, rows.y)
         return self._fit_checked(replace(rows, x=x, y=y))
 
-    def predict_rows(self, x: NDArray[Any] | StoredRows) -> NDArray[Any]:
-        """What the model says of rows as :meth:`fit_rows` takes them: probabilities [n, K], or numbers [n, 1]."""
-        return self._answers(self._outputs_of_rows(x))
-
-    @abstractmethod
-    def _answers(self, f: Tensor) -> NDArray[Any]:
-        """Probabilities [n, K], or numbers [n, 1], in double precision, of outputs f."""
-
     def _fit_checked(self, rows: Rows) -> Self:
         if rows.weight is not None and not rows.weight.all():
             rows = rows.take(rows.weight > 0)
         family, targets = self._targets(rows)
-        self.encoder_: Encoder | None = None
-        self.table_columns_: tuple[str, ...] | None = None
+        self.encoder_ = self.table_columns_ = None
         self.input_shape_ = tuple(rows.x.shape[1:])
         self.environments_ = rows.names
         self.counts_ = rows.counts
         self.fingerprint_ = fingerprint(rows.x, targets, rows.codes, rows.weight)
-        with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS))):
+        with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS), self._widths())):
             self._learn(to_environments(rows, targets, self._device()), family)
         return self
-
-    def _multiplications(self, rows: int) -> int:
-        """In the first layer, for some rows; any number may be in a module of the user's or for images."""
-        if self.features is not None or len(self.input_shape_) > 1:
-            return threads.MIN_MULTIPLICATIONS
-        return rows * self.input_shape_[0] * max(self._widths(), default=1)
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
         learner = self._learner(family)
@@ -182,8 +167,12 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             held_out = [learner.fit(self.objective_, rest, out).history for rest, out in splits]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
-        self.module_: Model = trained.at(select(self.selection, trained.history, held_out).step)
-        scored = validation or train
+        chosen = select(self.selection, trained.history, held_out)
+        self.module_ = trained.at(chosen.step)
+        if chosen.collapsed:
+            self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
+            warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
+        scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)
         batch = Batch.of(scored, family)
         self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
 
@@ -252,58 +241,3 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "y_numeric": numeric}
         x, y = validate_data(self, dense(X), y, **checks)
         return x, y
-
-    def _outputs(self, X: Any) -> Tensor:
-        """f of every row, on the CPU, [n, K]."""
-        check_is_fitted(self)
-        if isinstance(X, StoredRows):
-            if X.shape[1:] != self.input_shape_:
-                raise BadValue(f"X has rows of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize images")
-            return outputs(self.module_, X)
-        if self.encoder_ is not None:
-            return self._outputs_of_rows(self._encoded(X, self.encoder_))
-        checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
-        return self._outputs_of_rows(validate_data(self, dense(X), **checks))
-
-    @property
-    def linear_(self) -> Coefficients:
-        """The coefficients of a linear model, in units of its inputs; others have none."""
-        if self.features is not None or self.hidden_:
-            raise AttributeError("a model with hidden layers or features of its own has no coefficients")
-        return self._in_units(coefficients(self.module_))
-
-    def _in_units(self, linear: Coefficients) -> Coefficients:
-        """Coefficients of what is predicted."""
-        return linear
-
-    def contributions(self, X: Any) -> NDArray[np.float64]:
-        """What each column adds to the prediction of a linear model, against the mean training row, [n, K, columns].
-
-        For classes these are log-odds, for numbers units of the target. With the intercept at the mean row they add
-        up to ``decision_function`` or ``predict``. Columns are those of ``encoder_``, or of X where it is an array.
-        """
-        check_is_fitted(self)
-        linear = self.linear_
-        if self.encoder_ is None:
-            x = validate_data(self, dense(X), dtype=[np.float64, np.float32], reset=False)
-            return linear.contributions(x, [(str(i), slice(i, i + 1)) for i in range(x.shape[1])])
-        places = [(column.name, place) for column, place in self.encoder_.places]
-        return linear.contributions(self._encoded(X, self.encoder_), places)
-
-    def _encoded(self, X: Any, encoder: Encoder) -> NDArray[Any]:
-        """The rows of a table as numbers. A model of a file takes its columns from wherever they are in a frame."""
-        if self.table_columns_ is not None:
-            validate_data(self, X, reset=False, skip_check_array=True)
-        wide = next(self.module_.parameters()).dtype == torch.float64
-        return encode_table(table_source(X, self.table_columns_), encoder, np.float64 if wide else np.float32)
-
-    def _outputs_of_rows(self, x: NDArray[Any] | StoredRows) -> Tensor:
-        if isinstance(x, StoredRows):
-            return outputs(self.module_, x)
-        weight = next(self.module_.parameters())
-        kind: Any = {"dtype": weight.dtype, "device": weight.device}
-        chunks = np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
-        with threads_for(self._multiplications(SLICE_ROWS)):
-            return torch.cat(
-                [outputs(self.module_, torch.tensor(np.ascontiguousarray(c), **kind)).cpu() for c in chunks]
-            )

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from invariance.core.provenance import provenance
+from invariance.core.text import markdown_escape as escape
 from invariance.estimators.base import VALIDATION_RULES, Invariant
 from invariance.estimators.network import Standard
 from invariance.methods import METHODS
 from invariance.models.base import Architecture
 
-CARD = "README.md"
 MAX_LISTED = 30
 """Environments and classes that the page lists."""
 
@@ -69,22 +69,22 @@ def readme(card: Mapping[str, Any]) -> str:
 def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     data = card["data"]
     yield from (f"# {card['title']}", "")
-    yield f"- Licence: {card['licence']}"
-    yield f"- Method: {card['method']} (chosen: {card['chosen']})"
+    yield f"- Licence: {escape(card['licence'])}"
+    yield f"- Method: {card['method']} (chosen: {escape(card['chosen'])})"
     fields = {name: value for name, value in card["fields"].items() if name != "name"}
     yield f"- Its fields: {', '.join(f'{name} = {value}' for name, value in fields.items())}"
     yield f"- Hidden layers: {', '.join(map(str, card['hidden'])) or 'none'}"
     if card.get("note"):
-        yield f"- Note: {card['note']}"
+        yield f"- Note: {escape(card['note'])}"
     yield f"- Checkpoint selection: {card['selection']}"
     size = " × ".join(map(str, data["input"][1:]))
     rows = f"{data['rows']} images of {size} pixels" if size else f"{data['rows']} rows, {data['columns']} columns"
     yield f"- Data: {rows}, {data['environments']} environments"
     if data["classes"] is not None:
-        yield f"- Classes: {', '.join(data['classes'][:MAX_LISTED])}"
+        yield f"- Classes: {', '.join(map(escape, data['classes'][:MAX_LISTED]))}"
     yield f"- Data fingerprint: {data['fingerprint']}"
     yield f"- Made with: {', '.join(f'{name} {number}' for name, number in card['versions'].items())}"
-    yield from (f"- {name}: {value}" for name, value in card["about"].items())
+    yield from (f"- {escape(name)}: {escape(value)}" for name, value in card["about"].items())
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _scores(card: Mapping[str, Any]) -> Iterator[str]:
     what = "minus the mean squared error of standardised targets" if numbers else "accuracy"
     yield from ("## Scores", "", f"Score: {what}, on {card['scored_on']}.", "")
     yield from ("| environment | score |", "|---|--:|")
-    yield from (f"| {name} | {scores[name]:.4f} |" for name in list(scores)[:MAX_LISTED])
+    yield from (f"| {escape(name)} | {scores[name]:.4f} |" for name in list(scores)[:MAX_LISTED])
     if len(scores) > MAX_LISTED:
         yield f"| … and {len(scores) - MAX_LISTED} more | |"
 

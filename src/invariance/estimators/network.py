@@ -38,8 +38,9 @@ class Standard(nn.Module):
             return cls(zero, torch.ones_like(zero))
         mean = _average(environments, lambda x: x)
         std = _average(environments, lambda x: (x - mean).square()).sqrt()
-        tiny = 10 * torch.finfo(std.dtype).eps * mean.abs()
-        return cls(mean, torch.where(std > tiny, std, torch.ones_like(std)))
+        dtype = environments[0].x.dtype
+        tiny = 10 * torch.finfo(dtype).eps * mean.abs()
+        return cls(mean.to(dtype), torch.where(std > tiny, std, torch.ones_like(std)).to(dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         """Standardised inputs, shaped as they were."""
@@ -47,16 +48,19 @@ class Standard(nn.Module):
 
 
 def _average(environments: Sequence[Environment], of: Callable[[Tensor], Tensor]) -> Tensor:
-    """The weighted average of ``of(x)`` over all rows, and over what is not a column or channel."""
+    """The weighted average of ``of(x)`` over all rows, and over what is not a column or channel.
+
+    In double precision: squares of numbers beyond 10¹⁹ or below 10⁻²³ are no single-precision numbers.
+    """
     total, count = torch.zeros((), dtype=torch.float64), 0.0
     for e in environments:
         weight = torch.ones_like(e.y, dtype=torch.float64) if e.weight is None else e.weight.double()
         for x, w in zip(e.x.split(CHUNK_ROWS), weight.split(CHUNK_ROWS), strict=True):
-            values = of(floats(x)).double()
+            values = of(floats(x).double())
             values = values.mean(tuple(range(2, x.ndim)), keepdim=True) if x.ndim > 2 else values  # [n, C, 1, …]
             total = total.to(w.device) + torch.tensordot(w, values, dims=1)
             count += float(w.sum())
-    return (total / count).to(environments[0].x.dtype)
+    return total / count
 
 
 def build(

@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from invariance.core import model_folder
 from invariance.core.errors import BadValue, DataError
-from invariance.core.model_folder import Manifest
+from invariance.core.model_folder import CARD, Manifest
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
-from invariance.estimators.card import CARD, card, readme
+from invariance.estimators.card import card, readme
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.network import Features, Standard, around, assemble
 from invariance.estimators.regressor import InvariantRegressor
@@ -82,7 +82,8 @@ def restore(manifest: Manifest, features: Features | None) -> Invariant:
     content = manifest.content
     estimator: Invariant = KINDS[manifest.kind](**_parameters(content["parameters"], features, manifest.folder))
     _restore(estimator, content)
-    estimator.module_ = _module(estimator, content, unpacked(manifest.weights))
+    weights = model_folder.finite(unpacked(manifest.weights), manifest.folder)
+    estimator.module_ = _module(estimator, content, weights)
     return estimator
 
 
@@ -150,7 +151,7 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     estimator.fingerprint_ = content["fingerprint"]
 
 
-def _module(estimator: Invariant, content: dict[str, Any], weights: dict[str, torch.Tensor]) -> Model:
+def _module(estimator: Invariant, content: dict[str, Any], weights: Mapping[str, torch.Tensor]) -> Model:
     network = content["network"]
     blank = torch.zeros(network["standard"])
     standard, features = Standard(blank, blank.clone()), estimator.features

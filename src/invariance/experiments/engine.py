@@ -61,14 +61,15 @@ class WorkerProcess:
         self.spec: Spec | None = None
         self.ready = False
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
-        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
+        environment = {"PYTHONPATH": os.pathsep.join(_search_path()), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "invariance.experiments.worker", str(store), str(save_every)],
+            [sys.executable, "-P", "-m", "invariance.experiments.worker", str(store), str(save_every)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             text=True,
             encoding="utf-8",
+            errors="replace",
             env=os.environ | environment,
             start_new_session=True,  # Ctrl-C is for the driver
         )
@@ -78,8 +79,8 @@ class WorkerProcess:
     def _listen(self, inbox: "Inbox") -> None:
         assert self.process.stdout  # noqa: S101 - it is a pipe
         for line in self.process.stdout:
-            if line.endswith("\n"):  # a killed process may leave half a line
-                inbox.put((self, json.loads(line)))
+            if message := _message(line):
+                inbox.put((self, message))
         inbox.put((self, None))
 
     def send(self, spec: Spec) -> None:
@@ -109,6 +110,21 @@ class WorkerProcess:
             if stream:
                 with suppress(OSError):
                     stream.close()
+
+
+def _search_path() -> list[str]:
+    """Where a worker finds modules: where its driver does, but for the current folder, which may hold anything."""
+    here = Path.cwd()
+    return [place for place in sys.path if place and Path(place).resolve() != here]
+
+
+def _message(line: str) -> dict[str, Any] | None:
+    """A worker's message; None for half a line of a killed process, and for what other code prints on start."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) and "event" in message else None
 
 
 Inbox = Queue[tuple[WorkerProcess, dict[str, Any] | None]]

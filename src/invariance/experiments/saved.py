@@ -12,7 +12,7 @@ from invariance.core.environment import Benchmark
 from invariance.core.errors import BadValue, DataError
 from invariance.core.model_folder import Manifest
 from invariance.core.seeding import generator
-from invariance.experiments.run import Executed, Run, fresh_model, load_benchmark
+from invariance.experiments.run import Executed, Run, digest, fresh_model, load_benchmark
 from invariance.models.base import Model
 from invariance.models.resnet import ResNet
 
@@ -58,5 +58,7 @@ def restore(manifest: Manifest, features: Any = None) -> TrainedRun:
     model = spec.objective.prepare(
         fresh_model(spec, benchmark), len(benchmark.train), generator(spec.seed, "objective")
     )
-    model.load_state_dict(unpacked(manifest.weights))
+    model.load_state_dict(model_folder.finite(unpacked(manifest.weights), manifest.folder))
+    if run.weights and digest(model) != run.weights:
+        raise DataError(f"the weights in {manifest.folder} are not those of its run; train it again")
     return TrainedRun(run, model.eval(), benchmark)

@@ -24,6 +24,8 @@ from invariance.models.resnet import ResNet, located
 from invariance.recipes.presets import EARLIER_FIELDS, recipe
 from invariance.recipes.recipe import Recipe
 
+MAX_SEED = 2**63 - 1
+"""What a store's column of integers can hold."""
 SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
 REVISION, DEBIASING_REVISION = 1, 2
 """Raised whenever the same spec would give other numbers than before, so that old runs are not taken for new ones.
@@ -64,6 +66,14 @@ class Spec:
     hold_out: str | None = None
     evaluation: Evaluation = field(default_factory=Evaluation)
     start: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.seed) is not int or not 0 <= self.seed <= MAX_SEED:
+            raise BadValue(f"seed = {str(self.seed)[:40]}; expected a whole number from 0 to {MAX_SEED}")
+        if not (self.hold_out is None or isinstance(self.hold_out, str)):
+            raise BadValue(f"hold_out = {str(self.hold_out)[:40]}; expected the name of an environment, or null")
+        if not isinstance(self.recipe_name, str) or not isinstance(self.start, str):
+            raise BadValue("the name of a recipe and the hash of a start must be text")
 
     @classmethod
     def of(
@@ -206,5 +216,5 @@ def _within(place: dict[str, Any], name: str, setting: str) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, or none that could be meant
         return text.strip()

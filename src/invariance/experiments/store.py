@@ -5,10 +5,8 @@ processes may read and write at once.
 """
 
 import json
-import sqlite3
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,25 +14,8 @@ from typing import Any, NamedTuple
 
 from invariance.core.errors import BadValue, StoreError, UnknownName
 from invariance.core.provenance import provenance
+from invariance.experiments.database import explained, open_existing, open_or_create, transaction
 from invariance.experiments.run import Run
-
-APPLICATION = 0x1A7C0DE
-SCHEMA = 1
-TABLES = """
-CREATE TABLE manifests (id INTEGER PRIMARY KEY, content TEXT NOT NULL UNIQUE);
-CREATE TABLE runs (
-    key TEXT PRIMARY KEY, trial TEXT NOT NULL,
-    data TEXT NOT NULL, method TEXT NOT NULL, recipe TEXT NOT NULL, seed INTEGER NOT NULL, hold_out TEXT,
-    status TEXT NOT NULL, reason TEXT NOT NULL, seconds REAL NOT NULL,
-    average REAL, worst REAL, gap REAL, finished_at TEXT NOT NULL,
-    manifest INTEGER NOT NULL REFERENCES manifests
-);
-CREATE INDEX runs_by_trial ON runs (trial);
-CREATE INDEX runs_by_kind ON runs (data, method, recipe, seed);
-CREATE TABLE records (key TEXT PRIMARY KEY REFERENCES runs ON DELETE CASCADE, record TEXT NOT NULL);
-"""
-"""``runs`` is what is listed and filtered; ``records`` holds all of a run as JSON, apart so that listing stays fast.
-``manifests`` holds provenances: the versions and machines that runs were made with."""
 
 
 class Summary(NamedTuple):
@@ -76,76 +57,18 @@ class Store:
 
     def __init__(self, path: Path, *, must_exist: bool = False) -> None:
         self.path = path
-        if must_exist and not path.is_file():
-            raise StoreError(
-                f"there is no store {path}; 'invariance reproduce' makes one, or give another with --store"
-            )
-        with self._explained():
-            self.connection = sqlite3.connect(path, timeout=60, isolation_level=None)
-            try:
-                self._open()
-                self.connection.execute("PRAGMA foreign_keys = ON")
-            except BaseException:
-                self.connection.close()
-                raise
-
-    def _open(self) -> None:
-        self.connection.execute("BEGIN")  # so that all three are of one moment
-        application, schema, tables = (
-            self._one(sql)[0]
-            for sql in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        )
-        self.connection.execute("COMMIT")
-        if application == 0 and tables == 0:
-            self._create()
-        elif application != APPLICATION:
-            raise StoreError(f"{self.path} is a database of another program; choose another file with --store")
-        elif schema != SCHEMA:
-            age = "an older" if schema < SCHEMA else "a newer"
-            raise StoreError(
-                f"{self.path} was written by {age} version of invariance (schema {schema}, this one reads {SCHEMA}); "
-                "export it with that version ('invariance runs export'), or choose another file with --store"
-            )
-
-    def _create(self) -> None:
-        for _ in range(100):  # another process may be doing the same at this moment, which SQLite does not wait for
-            try:
-                self.connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error):
-                    raise
-                time.sleep(0.05)
-        with self._transaction():
-            if self._one("SELECT count(*) FROM sqlite_master")[0]:
-                return  # another process was faster
-            for statement in TABLES.split(";"):
-                self.connection.execute(statement)
-            self.connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            self.connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        self.connection = open_existing(path) if must_exist else open_or_create(path)
 
     def _one(self, sql: str, *values: Any) -> Any:
         return self.connection.execute(sql, values).fetchone()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """SQLite's errors as one line."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}; nothing in it was changed. {_advice(error)}") from None
+    def _explained(self) -> AbstractContextManager[None]:
+        return explained(self.path)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._explained():
-            self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
+        with self._explained(), transaction(self.connection):
+            yield
 
     def __enter__(self) -> "Store":
         return self
@@ -217,12 +140,34 @@ class Store:
 
     def _run(self, record: str) -> Run:
         try:
-            return Run.from_json(json.loads(record))
+            return Run.from_json(self._plain(record))
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # InvarianceErrors say it themselves
             if isinstance(error, BadValue | UnknownName):
                 raise type(error)(f"{self.path} holds a run that this version cannot read: {error}") from None
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise StoreError(f"{self.path} holds a run that cannot be read ({reason})") from None
+            raise self._damaged(reason) from None
+
+    def _summary(self, row: Sequence[Any]) -> Summary:
+        """A row of the listing; SQLite keeps any kind of value in any column."""
+        s = Summary(*row)
+        numbers = [value for value in (s.seed, s.seconds, s.average, s.worst, s.gap) if value is not None]
+        texts = (s.key, s.trial, s.data, s.method, s.recipe, s.status, s.reason, s.finished_at, s.hold_out or "")
+        if not all(isinstance(n, int | float) for n in numbers) or not all(isinstance(t, str) for t in texts):
+            raise self._damaged(str(s.key)[:40])
+        return s
+
+    def _plain(self, text: str) -> dict[str, Any]:
+        """What is kept as JSON."""
+        try:
+            plain = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            plain = None
+        if not isinstance(plain, dict):
+            raise self._damaged("no JSON")
+        return plain
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path} holds a run that cannot be read ({what}); restore the file, or remove the run")
 
     def records(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """Everything there is about some runs, as plain data."""
@@ -232,8 +177,8 @@ class Store:
             f"JOIN manifests ON manifests.id = manifest JOIN records USING (key) {where} ORDER BY finished_at, key"
         )
         with self._explained():
-            for *summary, made_with, record in self.connection.execute(sql, values):
-                yield Summary(*summary)._asdict() | json.loads(record) | json.loads(made_with)
+            for *row, made_with, record in self.connection.execute(sql, values):
+                yield self._summary(row)._asdict() | self._plain(record) | self._plain(made_with)
 
     def specs(self, **filters: Any) -> Iterator[tuple[Summary, dict[str, Any]]]:
         """Runs without their histories, with everything that decided them."""
@@ -244,15 +189,15 @@ class Store:
             f"{where} ORDER BY finished_at, key"
         )
         with self._explained():
-            for *summary, spec in self.connection.execute(sql, values):
-                yield Summary(*summary), json.loads(spec)
+            for *row, spec in self.connection.execute(sql, values):
+                yield self._summary(row), self._plain(spec)
 
     def summaries(self, **filters: Any) -> list[Summary]:
         """Runs without their histories, newest last; filters compare columns, None is no filter."""
         where, values = _where(filters)
         sql = f"SELECT {', '.join(Summary._fields)} FROM runs {where} ORDER BY finished_at, key"  # noqa: S608
         with self._explained():
-            return [Summary(*row) for row in self.connection.execute(sql, values)]
+            return [self._summary(row) for row in self.connection.execute(sql, values)]
 
     def groups(self) -> list[Group]:
         """The seeds of every trial as one line."""
@@ -267,7 +212,7 @@ class Store:
         """What runs were made with, and how many."""
         sql = "SELECT content, count(*) FROM runs JOIN manifests ON manifests.id = manifest GROUP BY manifest"
         with self._explained():
-            return [(json.loads(content), count) for content, count in self.connection.execute(sql)]
+            return [(self._plain(content), count) for content, count in self.connection.execute(sql)]
 
     def remove(self, keys: Iterable[str]) -> int:
         """Delete runs; returns how many there were."""
@@ -287,14 +232,3 @@ def _where(filters: dict[str, Any]) -> tuple[str, list[Any]]:
         raise UnknownName.of("column of a run", column, Summary._fields)
     conditions = " AND ".join(f"runs.{column} = ?" for column in given)
     return (f"WHERE {conditions}" if given else ""), list(given.values())
-
-
-def _advice(error: sqlite3.Error) -> str:
-    text = str(error)
-    if "full" in text:
-        return "Free some space and give the same command again; it goes on where it was."
-    if "not a database" in text or "malformed" in text:
-        return "It is no store of runs; choose another file with --store."
-    if "locked" in text:
-        return "Another process has locked it for a minute; try again later."
-    return "Can it be read and written? Choose another file with --store."

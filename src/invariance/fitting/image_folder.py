@@ -11,19 +11,21 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import PositiveInt, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from invariance.core.errors import BadValue, DataError
 from invariance.core.fields import STRICT
 from invariance.core.inputs import Pixels
+from invariance.core.provenance import cores
 from invariance.core.rows import Rows
 from invariance.data.base import PHOTOGRAPHS
 from invariance.data.constructions.domains import images_of, tree
 from invariance.data.images.cache import MAX_NAMES, Broken, Picture
-from invariance.data.images.image_files import pictures, read
+from invariance.data.images.image_files import ImageSize, pictures, read, require_utf8
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
+from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
@@ -50,7 +52,7 @@ class _Decoded(NamedTuple):
 class ImageFolderReader(Reader):
     """The middle square of each image, resized to ``image_size``; ``broken`` files are refused, or left out."""
 
-    image_size: PositiveInt = 64
+    image_size: ImageSize = 64
     broken: Broken = "refuse"
 
     kind: ClassVar[str] = "pictures"
@@ -112,7 +114,7 @@ class ImageFolderReader(Reader):
     def _decoded(self, root: Path, names: Sequence[str], notes: list[str]) -> Iterator[tuple[int, _Decoded]]:
         """Images of files below ``root`` in their order, and the index of the first file of each batch."""
         unreadable: list[str] = []
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             for start in range(0, len(names), BATCH_IMAGES):
                 batch = names[start : start + BATCH_IMAGES]
                 images = list(pool.map(self._image, [root / name for name in batch]))
@@ -138,18 +140,20 @@ def image_folder_task(
 ) -> FitTask:
     """Training images and perhaps test images, read before anything is trained, so that a mistake shows at once."""
     rows = reader.read(path)
+    tested = test_rows(reader.read(test), np.unique(rows.y), test) if test else None
+    notes = (*rows.notes, *(tested.notes if tested else ()))
     return FitTask(
         path,
         reader,
         rows,
-        reader.read(test) if test else None,
+        tested,
         InvariantClassifier(
             recipe=_recipe(len(rows), reader.image_size, epochs), features=ResNet(width=width), random_state=seed
         ),
         "the class of an image",
         "its domain",
         {"images": path.absolute().name},
-        rows.notes if len(rows.names) > 1 else (*rows.notes, SINGLE_DOMAIN),
+        notes if len(rows.names) > 1 else (*notes, SINGLE_DOMAIN),
     )
 
 
@@ -190,10 +194,17 @@ def _below(root: Path) -> list[str]:
     names = []
     for place, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        names += [(Path(place) / name).relative_to(root).as_posix() for name in files if not name.startswith(".")]
+        paths = [Path(place) / name for name in files if not name.startswith(".")]
+        names += [path.relative_to(root).as_posix() for path in paths if not _is_device(path)]
     if not names:
         raise DataError(f"{root} and the folders below it hold no images")
+    require_utf8(root, names)
     return sorted(names)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a file would keep its reader waiting: a pipe, a socket, a device."""
+    return path.exists() and not path.is_file()
 
 
 def _left_out(names: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from invariance.core.errors import BadValue, DataError
+from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
@@ -19,8 +20,9 @@ from invariance.estimators.scorers import count_correct
 from invariance.evaluation.scores import Scores
 from invariance.fitting.drift import Columns, Drift, DriftReference
 from invariance.fitting.image_folder import ImageFolderReader
+from invariance.fitting.labels import LabelMatcher
 from invariance.fitting.numbers import NumberScore, NumberSums
-from invariance.fitting.reader import Reader, Samples
+from invariance.fitting.reader import Reader
 from invariance.fitting.table import TableReader
 
 READER, DRIFT = "reader", "drift"
@@ -96,13 +98,16 @@ class Fitted:
         for x, columns in self.reader.batches(path, notes, kept):
             if len(x):
                 sums.add(path.name, x)
-                parts = linear.contributions(x, self.reader.columns).reshape(len(x), -1) if linear else None
+                parts = None
+                if linear and isinstance(x, np.ndarray):
+                    parts = linear.contributions(x, self.reader.columns).reshape(len(x), -1)
                 yield Predicted(self.estimator.predict_rows(x), columns, parts)
         notes += [f"{name} is {drift}" for name, drift in sums.drifts(self.reference).items() if drift.unlike]
 
     def score(self, path: Path, environment: str | None, notes: list[str]) -> Evaluated:
         """Errors in each environment; samples are read in batches and not kept."""
-        measure = _Accuracy(self.classes) if isinstance(self.estimator, InvariantClassifier) else NumberSums()
+        classes = isinstance(self.estimator, InvariantClassifier)
+        measure = _Accuracy(self.classes, path) if classes else NumberSums()
         sums = _InputSums(self.reader.columns)
         for rows in self.reader.labelled(path, environment, notes):
             if len(rows):
@@ -114,21 +119,22 @@ class Fitted:
         samples, drift = dict(sorted(measure.samples.items())), sums.drifts(self.reference)
         if isinstance(measure, NumberSums):
             return Evaluated(samples, drift, numbers=measure.scores())
+        notes += measure.matcher.notes
         return Evaluated(samples, drift, scores=Scores.of_counts(measure.correct, samples))
 
 
 class _Accuracy:
     """Correct predictions and samples in each environment, counted batch by batch."""
 
-    def __init__(self, classes: Sequence[str]) -> None:
-        self.classes = np.asarray(classes, dtype=object)
+    def __init__(self, classes: Sequence[str], path: Path) -> None:
+        self.matcher, self.path = LabelMatcher(classes), path
         self.correct: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
 
     def add(self, answers: NDArray[np.float64], rows: Rows) -> None:
         """Count some more rows."""
-        predicted = self.classes[answers.argmax(1)]
-        hits, counts = count_correct(predicted == rows.y, rows.codes, rows.names.tolist())
+        expected = self.matcher.codes(rows.y, self.path)
+        hits, counts = count_correct(answers.argmax(1) == expected, rows.codes, rows.names.tolist())
         self.correct.update(hits)
         self.samples.update(counts)
 
@@ -141,7 +147,7 @@ class _InputSums:
         self.totals: dict[str, NDArray[np.float64]] = {}
         self.rows: Counter[str] = Counter()
 
-    def add(self, name: str, x: Samples) -> None:
+    def add(self, name: str, x: NDArray[Any] | StoredRows) -> None:
         """Add some more rows of a site."""
         if isinstance(x, np.ndarray) and len(x):
             self.totals[name] = self.totals.get(name, 0.0) + x.sum(0, dtype=np.float64)

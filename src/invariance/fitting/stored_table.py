@@ -92,7 +92,7 @@ def _space(size: int) -> BinaryIO:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115: the caller closes it
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (the caller closes it)
         file.truncate(size)
     except OSError as error:
         raise DataError(

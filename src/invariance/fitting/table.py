@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+import numpy as np
 import pyarrow as pa
 
 from invariance.core.errors import DataError
@@ -13,6 +14,7 @@ from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.regressor import InvariantRegressor
+from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import IMAGE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.fitting.stored_table import default_memory, fits_memory, stored_rows
 from invariance.tabular.encoder import Encoder
@@ -98,16 +100,20 @@ def table_task(
     encoder = schema.encoder
     fits = fits_memory(schema, default_memory() if memory is None else memory)
     rows = read(source, encoder) if fits else stored_rows(schema)
+    tested = read(open_table(test), encoder) if test else None
+    if tested and test and not encoder.numeric_label:
+        tested = test_rows(tested, np.unique(rows.y) if rows.classes is None else rows.classes, test)
+    notes = (*rows.notes, *(tested.notes if tested else ()))
     about = {"table": source.path.name, "label": encoder.label, "environment": encoder.environment}
     return FitTask(
         source.path,
         TableReader(encoder),
         rows,
-        read(open_table(test), encoder) if test else None,
+        tested,
         InvariantRegressor(random_state=seed) if encoder.numeric_label else InvariantClassifier(random_state=seed),
         encoder.label,
         encoder.environment,
         {name: short(value) for name, value in about.items() if value},
-        rows.notes if encoder.environment else (*rows.notes, SINGLE_ENVIRONMENT),
+        notes if encoder.environment else (*notes, SINGLE_ENVIRONMENT),
         tuple((role.name, role.kind, role.why) for role in schema.roles),
     )

@@ -1,10 +1,10 @@
 """The two-layer ReLU network of the Colored-MNIST literature."""
 
 import math
-from typing import final
+from typing import Annotated, final
 
 import torch
-from pydantic import PositiveInt
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import nn
 
@@ -17,8 +17,8 @@ from invariance.models.base import Architecture, Model, linear
 class MLP(Architecture):
     """``depth`` hidden layers of ``width`` ReLU units as features, a linear head on top."""
 
-    width: PositiveInt = 390
-    depth: PositiveInt = 2
+    width: Annotated[int, Field(ge=1, le=16_384)] = 390
+    depth: Annotated[int, Field(ge=1, le=64)] = 2
 
     def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
         layers: list[nn.Module] = [nn.Flatten()]

@@ -3,10 +3,10 @@
 import os
 import warnings
 from pathlib import Path
-from typing import Literal, final
+from typing import Annotated, Literal, final
 
 import torch
-from pydantic import PositiveInt
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
@@ -104,7 +104,7 @@ class ResNet(Architecture):
 
     stem: Stem = "imagenet"
     norm: Norm = "batch"
-    width: PositiveInt = 64
+    width: Annotated[int, Field(ge=1, le=1024)] = 64
     weights: str | None = None
 
     def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:

@@ -126,4 +126,6 @@ def _merged(old: Any, new: Any) -> Any:
     """Fields without a kind change the kind that is there."""
     if not isinstance(new, Mapping) or "kind" in new or old is None:
         return new
-    return {**({"kind": old} if isinstance(old, str) else old), **new}
+    if isinstance(old, str):
+        return {"kind": old, **new}
+    return {**old, **new} if isinstance(old, Mapping) else new

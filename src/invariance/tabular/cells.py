@@ -21,7 +21,7 @@ def unusable(kind: pa.DataType) -> str:
     if pa.types.is_nested(kind):
         return "lists"
     usable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
-    return "" if _is_text(kind) or any(test(kind) for test in (*usable, pa.types.is_temporal)) else str(kind)
+    return "" if is_text(kind) or any(test(kind) for test in (*usable, pa.types.is_temporal)) else str(kind)
 
 
 def numbers(column: pa.Array) -> NDArray[np.float64]:
@@ -29,7 +29,7 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
     column = _plain(column)
     if unusable(column.type) or _is_date(column.type):
         return np.full(len(column), np.nan)
-    if _is_text(column.type):
+    if is_text(column.type):
         column = _parsed(column)
     elif pa.types.is_boolean(column.type) or pa.types.is_duration(column.type):
         column = pc.cast(column, pa.int64())
@@ -90,7 +90,8 @@ def _is_date(kind: pa.DataType) -> bool:
     return bool(pa.types.is_temporal(kind)) and not pa.types.is_duration(kind)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text."""
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 

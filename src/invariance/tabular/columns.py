@@ -188,7 +188,7 @@ class VectorColumn:
     def encode(self, column: pa.Array, into: Numbers) -> int:
         """Write the numbers of some rows, [n, features]; returns the number of unusable cells."""
         rows = vectors(column, self.width)
-        unusable = ~np.isfinite(rows).all(1)
+        unusable: NDArray[np.bool_] = np.asarray(~np.isfinite(rows).all(1))
         into[:] = np.where(unusable[:, None], 0, rows)
         return int(unusable.sum()) - column.null_count
 

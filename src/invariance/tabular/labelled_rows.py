@@ -131,10 +131,8 @@ def read(source: TableSource, encoder: Encoder, environment: str | None = None) 
         missing = " and ".join(map(short, filter(None, (batches.label, batches.environment))))
         raise DataError(f"{source.path} has no row with a value in {missing}")
     rows = _joined([part for part in parts if len(part)])
-    return replace(
-        rows,
-        notes=(*batches.notes, *(() if encoder.numeric_label else imbalance(*np.unique(rows.y, return_counts=True)))),
-    )
+    rare = () if encoder.numeric_label else imbalance(*np.unique(rows.y, return_counts=True))
+    return replace(rows, notes=(*batches.notes, *rare))
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

@@ -12,6 +12,7 @@ from pyarrow import csv, parquet
 
 from invariance.core.atomic import atomic_write
 from invariance.core.errors import BadValue
+from invariance.core.text import spreadsheet_text
 from invariance.tabular.cells import names
 from invariance.tabular.source import short
 
@@ -22,8 +23,9 @@ PREDICTION = "prediction"
 class PredictionWriter:
     """Writes predictions to an open file, and counts its ``rows``."""
 
-    def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str]) -> None:
-        self.writer, self.schema, self.classes = writer, schema, pa.array(classes, pa.string())
+    def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str], *, as_text: bool) -> None:
+        self.writer, self.schema, self.as_text = writer, schema, as_text
+        self.classes = self._cells(pa.array(classes, pa.string()))
         self.rows = 0
 
     def write(
@@ -36,12 +38,19 @@ class PredictionWriter:
 
         Answers are probabilities [n, classes], or numbers [n, 1] where there are no classes.
         """
-        columns = [_as(column, self.schema.field(i).type) for i, column in enumerate((kept or {}).values())]
+        columns = [self._cells(column) for column in (kept or {}).values()]
         columns += [self.classes.take(pa.array(answers.argmax(1)))] if len(self.classes) else []
         each = answers if numbers is None else np.hstack([answers, numbers])
         columns += [pa.array(np.ascontiguousarray(column)) for column in each.T]
         self.writer.write_batch(pa.record_batch(columns, schema=self.schema))
         self.rows += len(answers)
+
+    def _cells(self, column: pa.Array) -> pa.Array:
+        """A column as the file holds it: in text, every different cell as a spreadsheet may show it."""
+        if not self.as_text:
+            return column
+        cells = names(column).dictionary_encode()
+        return pa.array(map(spreadsheet_text, cells.dictionary.to_pylist()), pa.string()).take(cells.indices)
 
 
 @contextmanager
@@ -53,7 +62,8 @@ def prediction_writer(
 ) -> Iterator[PredictionWriter]:
     """The ``kept`` columns, then ``prediction``, ``probability_<class>`` and other ``numbers``.
 
-    Without ``classes``, the prediction is a number. The file appears when all is written.
+    Without ``classes``, the prediction is a number. The file appears when all is written. In text, which spreadsheets
+    open, a cell that is a formula gets an apostrophe in front; Parquet holds cells as they are.
     """
     check_writable(path)
     as_text = not path.name.lower().endswith(".parquet")
@@ -65,7 +75,7 @@ def prediction_writer(
         raise BadValue(f"the column {short(twice[0])} is written by predict itself; rename the one to keep")
     with atomic_write(path) as part, ExitStack() as stack:
         schema = pa.schema(fields)
-        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes)
+        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes, as_text=as_text)
 
 
 def check_writable(path: Path) -> None:
@@ -76,13 +86,6 @@ def check_writable(path: Path) -> None:
         raise BadValue(f"cannot write {path}: it is a folder; give a file, e.g. -o {path / 'predictions.csv'}")
     if not path.name.lower().endswith(SUFFIXES):
         raise BadValue(f"cannot write {path}: its name must end in {', '.join(SUFFIXES)}")
-
-
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column to keep, in the type that the file has for it."""
-    if column.type == kind:
-        return column
-    return names(column)
 
 
 def _writer(stack: ExitStack, part: Path, path: Path, schema: pa.Schema) -> Any:

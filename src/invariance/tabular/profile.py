@@ -20,10 +20,10 @@ MIN_TEXTS, MIN_WORDS, MIN_CHARACTERS = 20, 4, 41
 class ColumnProfile:
     """Statistics of the rows of a column that were read so far.
 
-    ``values`` counts the different values, and is ``truncated`` where there are too many. ``numbers`` is how many cells are numbers, ``finite`` how many of these can be computed with.
-    ``consecutive`` says whether each number is the previous one plus one, as in a column of row numbers. ``unusable``
-    is what the column holds if no numbers, names or dates, and ``width`` the length of lists of numbers, if all have
-    the same.
+    ``values`` counts the different values, and is ``truncated`` where there are too many. ``numbers`` is how many cells
+    are numbers, ``finite`` how many of these can be computed with. ``consecutive`` says whether each number is the
+    previous one plus one, as in a column of row numbers. ``unusable`` is what the column holds if no numbers, names or
+    dates, and ``width`` the length of lists of numbers, if all have the same.
     """
 
     name: str

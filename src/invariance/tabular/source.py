@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from invariance.core.errors import DataError, UnknownName
+from invariance.tabular.cells import is_text
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t", ".txt": "\t,;|"}
 """Possible delimiters by the suffix of a file; the first wins a tie."""
@@ -26,6 +27,10 @@ BATCH_ROWS = 65536
 """Rows of Parquet that are read at once."""
 PARQUET_BUFFER = 1 << 20
 """Bytes of each column of Parquet that are read ahead; without it a whole row group would be."""
+BATCH_BYTES = 64 << 20
+"""Bytes of Parquet that are read at once, by the file's own account."""
+MAX_CELL_BYTES = 1 << 20
+"""A longer cell is no name."""
 MAX_COLUMNS = 20_000
 """A file with more columns is refused: it is probably not a table."""
 SNIFFED_BYTES = 1 << 16
@@ -84,6 +89,8 @@ class TableSource(Source):
                     delimiter = _delimiter(path, kind, head)
                     with _text(_Replayed(head, stream), delimiter) as reader:
                         header = tuple(reader.schema.names)
+                if len(header) == 1 and head.removeprefix(b"\xef\xbb\xbf").startswith((b"\n", b"\r")):
+                    raise DataError(f"{path} has one column and begins with an empty line; remove the line")
         if not 0 < len(header) <= MAX_COLUMNS:
             raise DataError(f"{path} has {len(header):,} columns; expected from 1 to {MAX_COLUMNS:,}")
         names = [name.strip() or f"column {i}" for i, name in enumerate(header, 1)]
@@ -117,7 +124,8 @@ class TableSource(Source):
 
     def _text_batches(self) -> Iterator[pa.RecordBatch]:
         last = None
-        with _text(_bytes(self.path), self.delimiter, dict.fromkeys(self.header, pa.string())) as reader:
+        types = dict.fromkeys(self.header, pa.string())
+        with _text(_bytes(self.path), self.delimiter, types, empty_rows=len(self.header) == 1) as reader:
             for batch in reader:
                 last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
                 yield _decimal_points(batch) if self.delimiter == ";" else batch
@@ -127,7 +135,35 @@ class TableSource(Source):
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
         with parquet.ParquetFile(self.path, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
-            yield from file.iter_batches(BATCH_ROWS)
+            bytes_per_row = max((_row_bytes(self.path, file, i) for i in range(file.num_row_groups)), default=1)
+            for batch in file.iter_batches(max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, bytes_per_row)))):
+                _check_cells(self.path, batch)
+                yield batch
+
+
+def _row_bytes(path: Path, file: parquet.ParquetFile, group: int) -> int:
+    """Bytes of a row of a row group, by the file's footer; a column whose cells are too long is refused unread."""
+    about = file.metadata.row_group(group)
+    for i in range(about.num_columns):
+        column = about.column(i)
+        if column.total_uncompressed_size > max(BATCH_BYTES, MAX_CELL_BYTES * column.num_values // 16):
+            raise _too_long(path, column.path_in_schema)
+    return -(-about.total_byte_size // max(1, about.num_rows))
+
+
+def _check_cells(path: Path, batch: pa.RecordBatch) -> None:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        cells = column.dictionary if pa.types.is_dictionary(column.type) else column
+        if is_text(cells.type) and cells.nbytes > MAX_CELL_BYTES:
+            texts = pc.cast(cells, pa.string()) if pa.types.is_string_view(cells.type) else cells
+            if pc.max(pc.binary_length(texts)).as_py() > MAX_CELL_BYTES:
+                raise _too_long(path, name)
+
+
+def _too_long(path: Path, column: str) -> DataError:
+    return DataError(
+        f"{path} has cells of more than {MAX_CELL_BYTES:,} bytes in {short(column)}; expected numbers or names"
+    )
 
 
 class _Replayed(io.RawIOBase):
@@ -191,12 +227,14 @@ def _bytes(path: Path) -> Any:
     return pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None)
 
 
-def _text(stream: Any, delimiter: str, types: dict[str, pa.DataType] | None = None) -> csv.CSVStreamingReader:
-    """Rows of text, with the given types of columns or with inferred ones."""
+def _text(
+    stream: Any, delimiter: str, types: dict[str, pa.DataType] | None = None, *, empty_rows: bool = False
+) -> csv.CSVStreamingReader:
+    """Rows of text, with the given types of columns or with inferred ones; an empty line may be a row of one column."""
     return csv.open_csv(
         stream,
         read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
-        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=not empty_rows),
         convert_options=csv.ConvertOptions(column_types=types, null_values=list(MISSING), strings_can_be_null=True),
     )
 

@@ -99,9 +99,9 @@ def environment_classifier(model: Model, environments: Sequence[Environment], fa
 
 
 def training_part(environment: Environment) -> Environment:
-    """What the environment classifier trains on: all rows but one in ``FOLD``."""
+    """What the environment classifier trains on: all rows but one in ``FOLD``; a single row is for training."""
     rows = (torch.arange(len(environment)) % FOLD).nonzero().squeeze(1)
-    return environment.take(rows)
+    return environment.take(rows) if len(rows) else environment
 
 
 def no_offset(environments: int, family: Family) -> str:

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from invariance.core.errors import BadValue, StoreError
-from invariance.experiments.store import APPLICATION
+from invariance.experiments.database import APPLICATION
 from invariance.recipes.search import IntRange, LogRange, OneOf, Range, SearchRange
 from invariance.tuning.rules import Verdict
 from invariance.tuning.search import Search, Settings, rounded

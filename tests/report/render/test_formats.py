@@ -3,7 +3,8 @@ import math
 import pytest
 
 from invariance.core.artefacts import Printed, Quantity
-from invariance.report.render.formats import clean, difference, fixed, mean, plain, printed, same_decimals
+from invariance.core.text import clean
+from invariance.report.render.formats import difference, fixed, mean, plain, printed, same_decimals
 
 
 def test_a_quantity_is_its_mean_and_deviation():

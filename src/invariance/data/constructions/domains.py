@@ -21,7 +21,7 @@ from invariance.core.seeding import generator
 from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, DataSet, Size, SmallerRuns
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
-from invariance.data.images.image_files import Files, Lister, listed, pictures, remembered
+from invariance.data.images.image_files import Files, ImageSize, Lister, listed, pictures, remembered, require_utf8
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
 
@@ -68,9 +68,7 @@ def _folders(path: Path) -> list[str]:
         names = sorted(entry.name for entry in seen if S_ISDIR(entry.stat().st_mode))
     except OSError as error:
         raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
-    for name in names:
-        if name != name.encode(errors="ignore").decode():
-            raise DataError(f"{path} has a folder {name!a}, whose name is not UTF-8; rename it")
+    require_utf8(path, names)
     return names
 
 
@@ -90,7 +88,7 @@ class Domains(DataSet):
     """How many images each domain has as published."""
 
     unseen: str | None = None
-    image_size: PositiveInt = 64
+    image_size: ImageSize = 64
     images: PositiveInt | None = None
     test: Share = 0.2
     validation: Share = 0.1

@@ -17,6 +17,7 @@ from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import cache_folder
 from invariance.data.formats.masks import mask
 from invariance.data.images.cache import Picture
+from invariance.data.images.image_files import room_for
 
 FORMAT = 1
 """Raised whenever the same annotations would give other objects than before."""
@@ -98,10 +99,10 @@ def _objects(annotations: Path, names: tuple[str, ...], min_area: float) -> list
 
 def pasted(item: Object, folder: Path, backgrounds: Sequence[Sequence[int]], pixels: int) -> Picture:
     """An object's image, each of k backgrounds in place of what surrounds it, resized; [k, 3, pixels, pixels]."""
-    covered = mask(item.segmentation, item.height, item.width)
-    with Image.open(folder / item.file) as image:
+    with Image.open(folder / item.file) as image, room_for(image):
         if image.size != (item.width, item.height):
             raise DataError(f"{image.width}×{image.height} pixels, not {item.width}×{item.height} as annotated")
+        covered = mask(item.segmentation, item.height, item.width)
         colours = np.asarray(image.convert("RGB"))
     looks = [np.where(covered[:, :, None], colours, np.array(background, np.uint8)) for background in backgrounds]
     small = [Image.fromarray(look).resize((pixels, pixels), Image.Resampling.BILINEAR) for look in looks]

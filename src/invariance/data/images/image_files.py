@@ -4,24 +4,35 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG
+from threading import Lock
+from typing import Annotated
 
 import numpy as np
 from PIL import Image, ImageOps
+from pydantic import Field
 
 from invariance.core.errors import DataError
+from invariance.data.formats.digest import digest
 from invariance.data.images.cache import Broken, Cached, Picture, cached
 
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # what is too large is an error still
 LISTED = (S_IFREG, S_IFDIR, S_IFLNK)
+MAX_IMAGE_SIZE = 1024
+ImageSize = Annotated[int, Field(ge=1, le=MAX_IMAGE_SIZE)]
+"""Pixels per side that images are resized to."""
+MAX_PIXELS, LARGE_PIXELS = 100_000_000, 8_000_000
+"""An image that decodes to more pixels is refused; one that decodes to more than ``LARGE_PIXELS`` waits for others."""
+_large = Lock()
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files below ``root``: their names, sizes, and the times of their last change."""
+    """Files below ``root``: their names, sizes, and the times of their last change, which nobody can set."""
 
     root: Path
     names: tuple[str, ...]
@@ -35,6 +46,13 @@ class Files:
     def fingerprint(self) -> str:
         """What changes when files do, wherever they lie: a hash of their names and sizes."""
         return hashlib.blake2b(repr((self.names, self.sizes)).encode(), digest_size=16).hexdigest()
+
+    @property
+    def content(self) -> str:
+        """What changes when a file holds something else: a hash of names and bytes."""
+        readable = [i for i, name in enumerate(self.names) if (self.root / name).is_file()]
+        held = digest([self.root / self.names[i] for i in readable])
+        return hashlib.blake2b(repr((self.fingerprint, readable, held)).encode(), digest_size=16).hexdigest()
 
     def take(self, rows: Iterable[int]) -> "Files":
         """Some of them."""
@@ -52,10 +70,18 @@ def listed(root: Path, folders: Sequence[str]) -> Files:
         for folder in folders:
             for entry in os.scandir(root / folder):
                 if not entry.name.startswith(".") and S_IFMT((stat := _stat(entry)).st_mode) in LISTED:
-                    found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_mtime_ns))
+                    found.append((f"{folder}/{entry.name}", stat.st_size, stat.st_ctime_ns))
     except OSError as error:
         raise DataError(f"cannot read {error.filename}: {error.strerror}") from None
+    require_utf8(root, [name for name, *_ in found])
     return Files(root, *_columns(sorted(found)))
+
+
+def require_utf8(root: Path, names: Iterable[str]) -> None:
+    """Refuse names that no table and no message could hold."""
+    for name in names:
+        if name != name.encode(errors="ignore").decode():
+            raise DataError(f"{root} holds {name!a}, whose name is not UTF-8; rename it")
 
 
 def _stat(entry: "os.DirEntry[str]") -> os.stat_result:
@@ -98,12 +124,25 @@ def read(path: Path, image_size: int) -> Picture:
     """A file's image, upright as the camera noted it, its middle square resized, [3, image_size, image_size]."""
     with Image.open(path) as image:
         image.draft("RGB", (2 * image_size, 2 * image_size))  # a large JPEG is decoded at a fraction of its size
-        upright = ImageOps.exif_transpose(image)
-        if upright.mode == "F" or (upright.mode == "I" and image.format == "TIFF"):
-            raise DataError("its numbers have no known range; save it with 8 or 16 bits per pixel")
-        if upright.mode.startswith("I"):  # 16 bits per pixel, which Pillow would clip at 255
-            upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
-        side = min(upright.size)
-        left, top = ((length - side) // 2 for length in upright.size)
-        square = upright.convert("RGB").crop((left, top, left + side, top + side))
+        with room_for(image):
+            return _square(image, image_size)
+
+
+def room_for(image: Image.Image) -> AbstractContextManager[object]:
+    """Held while an image is decoded, so that memory stays bounded; its header says how large it is."""
+    pixels = image.width * image.height
+    if pixels > MAX_PIXELS:
+        raise DataError(f"{image.width}×{image.height} pixels, more than {MAX_PIXELS:,}; save it smaller")
+    return _large if pixels > LARGE_PIXELS else nullcontext()
+
+
+def _square(image: Image.Image, image_size: int) -> Picture:
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode == "F" or (upright.mode == "I" and image.format == "TIFF"):
+        raise DataError("its numbers have no known range; save it with 8 or 16 bits per pixel")
+    if upright.mode.startswith("I"):  # 16 bits per pixel, which Pillow would clip at 255
+        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+    side = min(upright.size)
+    left, top = ((length - side) // 2 for length in upright.size)
+    square = upright.convert("RGB").crop((left, top, left + side, top + side))
     return np.asarray(square.resize((image_size, image_size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)

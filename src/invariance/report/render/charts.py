@@ -7,7 +7,8 @@ from html import escape
 from typing import Any
 
 from invariance.core.artefacts import Boxes, Curve, Figure, Lines, Panel, Surface
-from invariance.report.render.formats import clean, plain
+from invariance.core.text import clean
+from invariance.report.render.formats import plain
 from invariance.report.render.palette import Palette
 
 CROWDED = 12

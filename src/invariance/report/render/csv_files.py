@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 
 from invariance.core.artefacts import Artefact, Boxes, Cell, Figure, Lines, Panel, Quantity, Sparkline, Surface, Table
-from invariance.report.render.formats import clean, numbered
+from invariance.core.text import clean, spreadsheet_text
+from invariance.report.render.formats import numbered
 
 Record = dict[str, str | float]
 
@@ -85,5 +86,4 @@ def _panel(panel: Panel) -> Iterator[Record]:
 def _field(value: str | float) -> str:
     if not isinstance(value, str):
         return "" if math.isnan(value) else repr(value)
-    text = clean(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text  # a spreadsheet would run it as a formula
+    return spreadsheet_text(clean(value))

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.text import Text
 
 from invariance.core.artefacts import Table
-from invariance.report.render.formats import clean
+from invariance.core.text import clean
 from invariance.report.render.sheets import Entry, Sheet, sheets
 
 LINE, SMALL, PAD = 0.24, 0.15, 0.22

@@ -1,21 +1,15 @@
 """Numbers and names as text."""
 
 import math
-import unicodedata
 from collections.abc import Sequence
 
 from invariance.core.artefacts import Printed, Quantity
+from invariance.core.text import clean
 
 NOTHING = "–"
 MINUS = "−"
 PRINTED_DECIMALS = 2
 """As the paper prints its percentages."""
-
-
-def clean(text: object) -> str:
-    """One line without control characters: what others named may go to a terminal or into a cell."""
-    spaced = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
-    return " ".join("".join(c for c in spaced if unicodedata.category(c) not in ("Cf", "Cs", "Co", "Cn")).split())
 
 
 def numbered(sentences: Sequence[str]) -> str:

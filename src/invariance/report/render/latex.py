@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from invariance.core.artefacts import Artefact, Figure
-from invariance.report.render.formats import clean
+from invariance.core.text import clean
 from invariance.report.render.sparkline import BARS
 from invariance.report.render.text_tables import TextTable, text_tables
 

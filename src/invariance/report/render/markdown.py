@@ -1,13 +1,10 @@
 """Artefacts as GitHub-flavoured Markdown."""
 
-import re
 from collections.abc import Iterator
 
 from invariance.core.artefacts import Artefact
-from invariance.report.render.formats import clean
+from invariance.core.text import markdown_escape as escape
 from invariance.report.render.text_tables import TextTable, text_tables
-
-SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&!$])")
 
 
 def markdown(artefact: Artefact, picture: str = "") -> str:
@@ -21,11 +18,6 @@ def markdown(artefact: Artefact, picture: str = "") -> str:
     parts += [escape(note) for note in artefact.notes]
     parts += [f"*{escape(artefact.provenance)}*"] if artefact.provenance else []
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    return SPECIAL.sub(r"\\\1", clean(text))
 
 
 def _table(table: TextTable) -> Iterator[str]:

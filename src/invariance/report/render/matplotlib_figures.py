@@ -13,9 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from invariance.core.artefacts import Artefact, Boxes, Figure, Lines, Surface, Table
+from invariance.core.text import clean
 from invariance.report.render.charts import few_ticks
 from invariance.report.render.drawn_table import draw_table
-from invariance.report.render.formats import clean, plain
+from invariance.report.render.formats import plain
 from invariance.report.render.palette import INK, Palette, palette
 
 ACROSS = 3

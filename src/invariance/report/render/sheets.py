@@ -21,7 +21,8 @@ from invariance.core.artefacts import (
     Surface,
     Table,
 )
-from invariance.report.render.formats import clean, difference, mean, numbered, plain, printed, same_decimals
+from invariance.core.text import clean
+from invariance.report.render.formats import difference, mean, numbered, plain, printed, same_decimals
 from invariance.report.render.sparkline import sparkline
 
 FEW_WORDS = 40

@@ -10,7 +10,8 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from invariance.core.artefacts import Artefact, Curve, Lines, Table
-from invariance.report.render.formats import clean, plain
+from invariance.core.text import clean
+from invariance.report.render.formats import plain
 from invariance.report.render.sheets import Entry, Sheet, sheets
 from invariance.report.render.sparkline import sparkline
 

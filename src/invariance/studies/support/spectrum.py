@@ -1,5 +1,6 @@
 """Accuracy in every test environment as curves."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, pstdev
@@ -17,7 +18,7 @@ def spectrum(title: str, rows: Mapping[str, SelectedRuns]) -> Lines | None:
     if not accuracies:
         return None
     environments = list(dict.fromkeys(e for accuracy in accuracies.values() for e in accuracy))
-    places = () if all(e.startswith(BETA) for e in environments) else tuple(environments)
+    places = () if all(map(_is_beta, environments)) else tuple(environments)
     curves = tuple(
         curve
         if any(len(values) > 1 for values in accuracies[curve.label].values())
@@ -27,6 +28,14 @@ def spectrum(title: str, rows: Mapping[str, SelectedRuns]) -> Lines | None:
     percent = all(0 <= y <= 100 for curve in curves for y in curve.y)
     axis = "environment" if places else "β, how often the spurious cue contradicts the label"
     return Lines(title, axis, UNIT, curves, span=(0, 100) if percent else None, places=places)
+
+
+def _is_beta(environment: str) -> bool:
+    """Whether an environment is named by its β; a domain of a user's own may be called β=anything."""
+    try:
+        return environment.startswith(BETA) and math.isfinite(float(environment.removeprefix(BETA)))
+    except ValueError:
+        return False
 
 
 def accuracy_curve(name: str, accuracy: Mapping[str, Sequence[float]], places: Sequence[str] = ()) -> Curve:
