@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from invariance.core.artefacts import Figure
 from invariance.fitting.assess import AssessedModel, Assessment
@@ -13,7 +13,7 @@ from invariance.fitting.by_environment import EnvironmentScore, Headline
 from invariance.fitting.importance import PermutationImportance
 from invariance.report.fit_report import About, model_page
 from invariance.report.fit_sites import MAX_ENVIRONMENTS
-from invariance.report.page import render
+from invariance.report.html_page import render
 
 
 def assessed_model(title: str, names: list[str]) -> AssessedModel:
