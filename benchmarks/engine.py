@@ -13,7 +13,7 @@ from statistics import median
 import torch
 from harness import Options, show
 
-from invariance.experiments.engine import run_all
+from invariance.experiments.engines import run_all
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 

@@ -142,8 +142,8 @@ def test_every_study_is_listed_with_what_is_published_of_it(files):
 
 def test_a_table_names_the_columns_that_have_no_run(files):
     text = files.texts["results.md"]
-    assert "No published run yet: Colored-Object · small batch; CIFAR-MNIST · small batch; CelebA" in text
-    assert "| Colored-Object · small batch" not in text
+    assert "No published run yet: Colored-Object; CIFAR-MNIST; CelebA; VLCS." in text
+    assert "**Colored-Object**" not in text
 
 
 def test_the_page_is_the_same_where_the_data_are_not(files, published, tmp_path, monkeypatch):

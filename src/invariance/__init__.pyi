@@ -41,7 +41,7 @@ from .evaluation.scores import evaluate as evaluate
 from .evaluation.scores import exact as exact
 from .evaluation.scores import sampled as sampled
 from .evaluation.scores import score as score
-from .experiments.engine import run_all as run_all
+from .experiments.engines import run_all as run_all
 from .experiments.run import Run as Run
 from .experiments.run import execute as execute
 from .experiments.spec import Evaluation as Evaluation

@@ -97,3 +97,10 @@ def test_labels_of_any_type_are_taken(family, dtype):
     checked = family.check(y, "here")
     assert checked.tolist() == [0, 1, 1]
     assert family.loss(torch.zeros(3, family.outputs), checked).shape == (3,)
+
+
+@given(family=families, seed=st.integers(0, 99))
+def test_no_second_derivative_of_the_loss_is_above_the_curvature(family, seed):
+    f, y = draw(family, 1, (), seed)
+    hessian = torch.autograd.functional.hessian(lambda v: family.loss(v[None], y)[0], f[0])
+    assert torch.linalg.eigvalsh(hessian)[-1] <= family.curvature + 1e-12

@@ -91,6 +91,11 @@ class Visit:
         self.page.locator(selector).scroll_into_view_if_needed()
         self.page.wait_for_selector(f"{selector} .main-svg")
 
+    def unfold(self, chapter: str) -> None:
+        """Open a chapter of long data and wait until it is there."""
+        self.page.locator(f"{chapter} details.folded > summary").click()
+        self.page.locator(f"{chapter} details.folded article").first.wait_for()
+
     def visible(self, article: str) -> list[list[tuple[str, bool]]]:
         """The curves and bands of every chart of an article, and whether they are on."""
         script = "charts => charts.map(c => c.data.map(t => [t.meta, t.visible !== false]))"

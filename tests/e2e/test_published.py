@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 import invariance as package
 from invariance.experiments.published import read

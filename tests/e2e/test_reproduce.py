@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
 from invariance.studies import STUDIES
 

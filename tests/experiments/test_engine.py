@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from invariance.core.errors import BadValue, InvarianceError, StoreError
-from invariance.experiments.engine import Event, run_all
+from invariance.experiments.engines import run_all
+from invariance.experiments.engines.base import Event
 from invariance.experiments.run import SNAPSHOTS, Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
@@ -84,7 +85,7 @@ def wait_until(true: Callable[[], object]) -> None:
 DRIVER = """
 import json, sys
 from pathlib import Path
-from invariance.experiments.engine import run_all
+from invariance.experiments.engines import run_all
 from invariance.experiments.spec import Spec
 
 work, store, workers = sys.argv[1:]
@@ -165,7 +166,7 @@ def test_closing_the_iterator_ends_the_workers_and_keeps_what_is_finished(tmp_pa
 
 
 def test_no_worker_is_too_few(tmp_path):
-    with pytest.raises(BadValue, match="workers = 0; at least 1 is needed"):
+    with pytest.raises(BadValue, match="workers = 0 cannot be used"):
         list(run_all([small()], tmp_path / "runs.db", workers=0))
 
 

@@ -177,7 +177,6 @@ def test_without_unrolling_the_gradient_is_the_partial_one_at_the_consensus(batc
     ("changes", "method"),
     [
         ({"penalty": "stationarity"}, IRMv0()),
-        ({"penalty": "stationarity", "centred": True}, IRMv0(centred=True)),
         ({"penalty": "irmv1"}, IRMv1()),
         ({"penalty": "rex"}, REx()),
         ({"penalty": "fishr"}, Fishr()),
@@ -195,25 +194,34 @@ def test_every_penalty_is_that_method_at_the_consensus(batch, smooth, changes, m
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_centring_changes_nothing_where_the_head_minimises_the_mean_risk(batch, smooth):
+def test_a_few_longer_steps_below_leave_little_that_the_gradients_have_in_common(batch, smooth):
     model = smooth()
-    z = model.features(batch.x).detach()
-    newton = torch.optim.LBFGS(
-        model.head.parameters(), max_iter=500, tolerance_grad=1e-12, line_search_fn="strong_wolfe"
-    )
+    z = model.features(batch.x)
 
-    def closure() -> Tensor:
-        newton.zero_grad()
-        risk = batch.risks(model.head(z)).mean() + 1e-3 * parameters_to_vector(model.head.parameters()).square().sum()
-        risk.backward()
-        return risk
+    def common(**changes: object) -> float:
+        w = bloc(**changes).lower(batch, model, z)[0]
+        return torch.stack([head_gradient(model, batch, w, e) for e in range(batch.environments)]).mean(0).norm().item()
 
-    plain, centred = IRMv0(), IRMv0(centred=True)
-    before = [method.penalty(batch, model, z, model.head(z)).item() for method in (plain, centred)]
-    newton.step(closure)
-    after = [method.penalty(batch, model, z, model.head(z)).item() for method in (plain, centred)]
-    assert before[0] > 1.5 * before[1]
-    assert after[0] < 1.01 * after[1]
+    one_short, one_long, five = common(inner_lr=2e-3), common(inner_lr=0.5), common(inner_lr=0.5, inner_steps=5)
+    assert one_short > one_long > 2 * five
+
+
+@pytest.mark.parametrize("scale", [1, 30, 1000])
+def test_limited_steps_below_lower_the_risk_on_features_of_any_scale(batch, smooth, scale):
+    model = smooth()
+    z = scale * model.features(batch.x)
+
+    def risk(w: Tensor) -> float:
+        set_head(model, w)
+        return batch.risks(model.head(z)).mean().item()
+
+    start = parameters_to_vector(model.head.parameters()).detach().clone()
+    found = [risk(bloc(inner_lr=1e9, inner_steps=k, limit_inner_lr=True).lower(batch, model, z)[0]) for k in (1, 5)]
+    set_head(model, start)
+    assert risk(start) > found[0]
+    assert risk(start) > found[1]
+    if scale > 1:
+        assert risk(bloc(inner_lr=1.0, inner_steps=5).lower(batch, model, z)[0]) > risk(start)
 
 
 @both_heads
@@ -233,7 +241,14 @@ def test_after_the_move_the_model_holds_the_consensus_of_where_the_step_began(ba
     assert not torch.equal(expected, before)
 
 
-def test_only_the_features_are_moved(smooth):
-    model = smooth()
-    (player,) = bloc().players(model)
-    assert list(map(id, player.parameters)) == list(map(id, model.features.parameters()))
+def test_only_the_features_are_moved(batch, smooth):
+    assert move_of(bloc(), smooth(), batch).players == ("features",)
+
+
+def test_without_a_weight_before_the_switch_it_is_erm(batch, smooth):
+    objective, model = bloc(gamma_before=0.0), smooth()
+    (move,) = objective.moves(model, batch, Clock(4, 10, 5), generator(0))
+    everything = {id(p) for player in objective.players(model) for p in player.parameters}
+    assert move.players == ()
+    assert everything == {id(p) for p in model.parameters()}
+    torch.testing.assert_close(move.loss(), batch.risks(model(batch.x)).mean())

@@ -185,15 +185,6 @@ def test_irmv0_is_the_gradient_by_the_head(set_up, problem, estimator, deep):
 
 
 @both_heads
-@given(problem=problems)
-def test_irmv0_centred_is_the_spread_of_the_heads_gradients(set_up, problem, deep):
-    batch, model, z, f = set_up(problem, deep)
-    gradient = by_head(model, problem.family)
-    slow = spreads([gradient(e, *part) for e, part in enumerate(each(batch, z))]).mean()
-    assert_same(IRMv0(centred=True).penalty(batch, model, z, f), slow, batch, model)
-
-
-@both_heads
 @both_estimators
 @given(problem=problems)
 def test_bloc_irm_has_irmv0s_stationarity_at_any_head(set_up, problem, estimator, deep):

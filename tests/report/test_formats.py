@@ -53,7 +53,7 @@ def test_a_figure_in_which_nothing_is_drawn_is_left_out(name, boxes, tmp_path):
     class TwoFigures:
         """As much of a page as is written to files."""
 
-        def artefacts(self) -> Iterator[Artefact]:
+        def artefacts(self, *, folded: bool) -> Iterator[Artefact]:
             yield from (boxes, replace(boxes, name="empty", panels=()))
 
     FORMATS[name]().write(TwoFigures(), tmp_path / "files")

@@ -1,3 +1,6 @@
+import base64
+import gzip
+import json
 import re
 import subprocess
 import sys
@@ -7,9 +10,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-pytest.importorskip("plotly", reason="needs plotly: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from invariance.report.page import Chapter, Page, render
+from invariance.report.html_page import render
+from invariance.report.page import Block, Chapter, Choice, Page
 
 VOID = {"meta", "input", "br", "img", "link"}
 
@@ -63,8 +67,9 @@ def test_nothing_on_the_page_points_elsewhere(page):
     assert any((value or "").startswith("default-src 'none'") for name, value in reader.attributes if name == "content")
 
 
-def test_the_charting_library_is_there_once(page):
-    assert render(page).count("plotly.js v") == 1
+def test_the_charting_library_is_there_once_and_packed(page):
+    (packed,) = re.findall(r'<script type="text/plain" id="plotly">(.*?)</script>', render(page))
+    assert gzip.decompress(base64.b64decode(packed)).count(b"plotly.js (cartesian - minified) v") == 1
 
 
 def test_no_two_elements_share_an_id(page):
@@ -95,11 +100,31 @@ def test_a_page_of_nothing_is_a_page():
     assert "How to cite" in Reader(render(Page("Empty", "", "today", ()))).text
 
 
-def test_a_chapter_of_many_artefacts_begins_with_its_contents(page, table):
-    four = tuple(replace(table, name=f"table-{i}", title=f"Table {i}") for i in range(4))
-    few, many = (render(replace(page, chapters=(Chapter("tables", "Tables", artefacts=a),))) for a in (four[:3], four))
-    assert 'href="#table-0"' not in few
-    assert 'href="#table-0"' in many
+def test_the_contents_list_every_chapter_and_what_is_in_it(page):
+    links = [value for name, value in Reader(render(page)).attributes if name == "href"]
+    for chapter in page.chapters:
+        assert f"#{chapter.name}" in links
+    assert links.count("#table-4") == links.count("#boxes") == 2  # in the contents, and beside its own heading
+
+
+def test_long_data_are_packed(page):
+    (folded,) = (replace(chapter, folded=True) for chapter in page.chapters if chapter.name == "runs")
+    text = render(replace(page, chapters=(folded,)))
+    assert "68.3 ± 0.3" not in text
+    (packed,) = re.findall(r'<script type="text/plain" class="packed">(.*?)</script>', text)
+    assert "68.3 ± 0.3" in gzip.decompress(base64.b64decode(packed)).decode()
+
+
+def test_other_versions_of_a_block_are_packed_each_once(page, table):
+    other = replace(table, caption="Another rule.")
+    versions = {("last",): (table,), ("oracle",): (other,), ("invariant",): (other,)}
+    block = Block("table-4", "Table 4", versions, (Choice("checkpoint", ("last", "oracle", "invariant")),))
+    text = render(replace(page, chapters=(Chapter("studies", "Studies", blocks=(block,)),)))
+    assert "Another rule." not in text
+    (packed,) = re.findall(r'<script type="text/plain" class="packed">(.*?)</script>', text)
+    content = json.loads(gzip.decompress(base64.b64decode(packed)))
+    assert content["shown"] == {"last": -1, "oracle": 0, "invariant": 0}
+    assert ["Another rule." in piece for piece in content["pieces"]] == [True]
 
 
 def test_a_table_with_the_title_of_its_chapter_has_no_heading_of_its_own(page):

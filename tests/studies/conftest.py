@@ -54,7 +54,7 @@ def results(run: Callable[..., Run]) -> Callable[..., Results]:
             if arm.spec and not arm.waits and having(arm):
                 each = [replace(arm.spec, seed=s) for s in range(seeds)]
                 runs = [run(e, 0.6 + 0.001 * i + 0.01 * s, status=status(i, s)) for s, e in enumerate(each)]
-                rows[arm.spec.key] = SelectedRuns.of(runs, "last")
+                rows[arm.identity] = SelectedRuns.of(runs, "last")
         return Results(plan, "last", rows)
 
     return make

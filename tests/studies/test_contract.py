@@ -39,13 +39,14 @@ def check_panel(panel):
         case Lines():
             assert len({c.label for c in panel.curves}) == len(panel.curves)
             for curve in panel.curves:
-                assert 0 < len(curve.x) == len(curve.y)
+                assert len(curve.x) == len(curve.y)
+                assert curve.x or curve.flags
                 assert list(curve.x) == sorted(curve.x)
                 assert len(curve.low) == len(curve.high)
                 assert len(curve.low) in (0, len(curve.x))
                 assert all(map(math.isfinite, (*curve.x, *curve.y, *curve.low, *curve.high)))
-                assert not panel.log_x or min(curve.x) > 0
-                assert not panel.log_y or min(curve.y) > 0
+                assert not panel.log_x or min(curve.x, default=1) > 0
+                assert not panel.log_y or min(curve.y, default=1) > 0
         case Boxes():
             assert all(panel.groups.values())
         case Surface():

@@ -25,9 +25,10 @@ def test_figure_2_draws_accuracy_over_beta_and_its_distribution(results):
 
 def test_figure_a2_shows_the_landscape_of_the_first_seed_that_has_one(run):
     study = STUDIES["figure-a2"]()
-    large, small = (arm.spec for arm in study.arms("quick"))
+    first, second = study.arms("quick")
+    large, small = first.spec, second.spec
     assert large.evaluation.landscape == small.evaluation.landscape == 21
-    found = Results(study.plan("quick"), "last", {large.key: SelectedRuns.of([run(large)], "last")})
+    found = Results(study.plan("quick"), "last", {first.identity: SelectedRuns.of([run(large)], "last")})
     (figure,) = study.show(found)
     (surface,) = figure.panels
     assert surface.title == "large batch"
@@ -39,11 +40,12 @@ def test_figure_a2_shows_the_landscape_of_the_first_seed_that_has_one(run):
 
 def test_figure_a2_measures_how_far_the_loss_rises(run):
     study = STUDIES["figure-a2"]()
-    spec = study.arms("smoke")[0].spec
+    arm = study.arms("smoke")[0]
+    spec = arm.spec
     bowl = tuple(tuple(float(a * a + b * b) for b in axis(5)) for a in axis(5))
     made = run(spec)
     object.__setattr__(made, "landscape", bowl)
-    (figure,) = study.show(Results(study.plan("smoke"), "last", {spec.key: SelectedRuns.of([made], "last")}))
+    (figure,) = study.show(Results(study.plan("smoke"), "last", {arm.identity: SelectedRuns.of([made], "last")}))
     assert "large batch: test loss 0 at the trained weights, +1 on average on the plane" in figure.notes
 
 
@@ -64,13 +66,11 @@ def test_figure_a3_measures_often_in_large_batches():
 def test_figure_a3_draws_stationarity_as_it_is_and_in_units_of_the_features(results):
     study = STUDIES["figure-a3"]()
     (figure,) = study.show(results(study, "full", 1))
-    plain, normalised = figure.panels
-    assert plain.log_y
-    assert normalised.log_y
-    assert [(c.label, c.dashed) for c in plain.curves] == [
-        ("a, with the penalty", False),
-        ("a, without the penalty", True),
-    ]
+    plain, without, normalised, _ = figure.panels
+    assert [panel.title for panel in figure.panels] == ["with the penalty", "without the penalty"] * 2
+    assert all(panel.log_y for panel in figure.panels)
+    assert plain.span == without.span  # so that the two are compared at a glance
+    assert [c.label for c in plain.curves] == ["a"]
     assert plain.curves[0].x == (1, 2, 3)
     assert plain.curves[0].y == pytest.approx((0.1, 0.01, 0.001))
     assert normalised.curves[0].y == pytest.approx((0.025, 0.0025, 0.00025))  # ‖z‖ is 2
@@ -79,5 +79,5 @@ def test_figure_a3_draws_stationarity_as_it_is_and_in_units_of_the_features(resu
 def test_figure_a3_still_shows_the_path_of_a_run_that_collapsed(results):
     study = STUDIES["figure-a3"]()
     (figure,) = study.show(results(study, "full", 1, status=lambda arm, seed: "collapsed"))
-    assert len(figure.panels[0].curves) == 2
+    assert [len(panel.curves) for panel in figure.panels] == [1] * 4
     assert "BLOC-IRM, Colored-MNIST, with the penalty: collapsed 1 of 1" in figure.notes

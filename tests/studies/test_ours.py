@@ -15,7 +15,8 @@ def test_debiasing_and_penalty_are_told_apart():
         assert (neither.debias, debiasing.debias) == (0, 2)
         for method in ("IRMv1", "REx", "BLOC-IRM"):
             penalty, both = arms[method, data, "penalty"], arms[method, data, "both"]
-            assert (penalty.recipe.debias, penalty.objective.gamma) == (0, 1e6)
+            assert penalty.recipe.debias == 0
+            assert penalty.objective.gamma >= 1e3
             assert (both.recipe.debias, both.objective.gamma) == (2, 1.0)
             assert both.recipe == debiasing
 
@@ -40,9 +41,10 @@ def test_the_two_profiles_over_a_run_share_an_axis(results):
     study = STUDIES["collapse"]()
     figure, table = study.show(results(study, "ours", 1))
     assert isinstance(figure, Figure)
-    for panel in figure.panels:
-        assert {curve.dashed for curve in panel.curves} == {True, False}
-        assert all(curve.x[-1] == 1.0 for curve in panel.curves)
+    paper, debiased = figure.panels[:3], figure.panels[3:]
+    assert [panel.title.partition(":")[0] for panel in figure.panels] == ["paper"] * 3 + ["debiased"] * 3
+    assert [panel.span for panel in paper] == [panel.span for panel in debiased]
+    assert all(curve.x[-1] == 1.0 for panel in figure.panels for curve in panel.curves)
     assert isinstance(table, Table)
     assert len(table.lines) == 8
     assert all(line.cells[-1] == "never" and line.cells[2] >= line.cells[6] for line in table.lines)

@@ -9,6 +9,7 @@ import typer
 
 from invariance.cli import (
     calibrate,
+    cluster,
     compare,
     data,
     evaluate,
@@ -48,6 +49,7 @@ app.command("report")(report.report)
 app.add_typer(runs.app, name="runs")
 app.add_typer(listing.app, name="list")
 app.add_typer(data.app, name="data")
+app.add_typer(cluster.app, name="cluster")
 
 
 def _version(wanted: bool) -> None:

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out
+from invariance.cli.follow import (
+    INCOMPLETE,
+    STORE,
+    Address,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    last_line,
+)
 from invariance.cli.options import MAX_SEEDS, Changes, Json, RecipeName, draw, out, print_json, writable
 
 if TYPE_CHECKING:
@@ -19,6 +29,8 @@ def compare(
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -34,7 +46,9 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
+    from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
+    from invariance.experiments.stored_runs import StoredRuns
     from invariance.studies.support.results import held_out, results, specs
     from invariance.training.selection import rule
 
@@ -43,9 +57,10 @@ def compare(
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
-    carry_out(needed + held_out(needed, selection), store, workers)
+    needed += held_out(needed, selection)
+    carry_out(needed, store, chosen(engine, workers=workers, address=address))
     with Store(store) as runs:
-        compared = results(plan, runs, selection, seeds=range(first_seed, first_seed + seeds))
+        compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)
     rows = [row for arm in plan.arms if (row := compared.row(arm))]
     if as_json:
@@ -56,8 +71,9 @@ def compare(
         out().print(show(table))
     if picture or not as_json:
         draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
+    last_line("", ended(needed, store), quiet=as_json)
     if not any(row.chosen for row in rows):
-        raise typer.Exit(3)
+        raise typer.Exit(INCOMPLETE)
 
 
 def _comparison(data: str, methods: str, recipe: str, changes: list[str]) -> "Comparison":

@@ -2,30 +2,43 @@
 
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from invariance.cli.options import errors, say_partial
+from invariance.cli.options import errors, out, say_partial
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from invariance.experiments.engine import Event
+    from invariance.experiments.engines.base import Engine, Event
     from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
 
-INTERRUPTED = 130
+INTERRUPTED, INCOMPLETE = 130, 3
+"""Exit codes: stopped by the user; ended with runs that failed or are missing."""
 QUIET = 30.0
 """Seconds between two lines where there is no terminal."""
+UNFINISHED = ("failed", "missing", "diverged", "collapsed")
+"""How a run may end but well, the worst first."""
 DAY = 86_400.0
 MONTH = 365.25 / 12 * DAY
 
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where runs are made: local (processes of this machine) or ray (a cluster).")
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
+]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -43,11 +56,8 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
-    from invariance.core.provenance import cores
-    from invariance.experiments.engine import run_all
-
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
@@ -58,16 +68,59 @@ def carry_out(specs: "list[Spec]", store: Path, workers: int | None) -> None:
     missing = _with_data(missing)
     for data in {repr(spec.data): spec.data for spec in missing}.values():
         say_partial(data)
-    many = min(workers or cores(), len(missing))
+    many = min(engine.capacity(), len(missing))
     try:
-        with Follow(missing, many) as follow:
-            for event in run_all(missing, store, many):
+        with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
+            for event in engine.run(missing, store):
                 follow.see(event)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
+
+
+class Ended(NamedTuple):
+    """How the runs that a command needed ended; ``waiting`` are places whose data are not here."""
+
+    runs: int
+    counts: Mapping[str, int]
+    waiting: int = 0
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something failed or is missing. A collapsed or diverged run is a result."""
+        return bool(self.waiting or self.counts.get("failed") or self.counts.get("missing"))
+
+    def __str__(self) -> str:
+        told = [f"{self.counts[state]} {state}" for state in UNFINISHED if self.counts.get(state)]
+        told = [f"{', '.join(told)} of {self.runs} run{'s' * (self.runs != 1)}"] if told else []
+        waiting = f"{self.waiting} place{'s wait' if self.waiting > 1 else ' waits'} for data" if self.waiting else ""
+        return "; ".join(filter(None, (*told, waiting)))
+
+
+def ended(specs: "Iterable[Spec]", store: Path, waiting: int = 0) -> Ended:
+    """What a store says of these runs."""
+    from invariance.experiments.store import Store
+
+    keys = {spec.key for spec in specs}
+    states: dict[str, str] = {}
+    if keys and store.exists():
+        with Store(store) as opened:
+            states = {run.key: run.status for run in opened.summaries()}
+    return Ended(len(keys), Counter(states.get(key, "missing") for key in keys), waiting)
+
+
+def last_line(text: str, how: Ended, *, quiet: bool = False) -> None:
+    """Close a command: say what it made and how its runs ended, and leave with a code if some failed or are missing.
+
+    A quiet command, which prints for machines, says so beside its output.
+    """
+    line = " · ".join(filter(None, ("" if quiet else text, str(how))))
+    if line:
+        (errors() if quiet else out()).print(line, highlight=False, markup=False, soft_wrap=True)
+    if how.incomplete:
+        raise typer.Exit(INCOMPLETE)
 
 
 def finished(store: Path) -> set[str]:
@@ -120,7 +173,7 @@ class Follow:
             transient=True,
             disable=not self.console.is_terminal,
         )
-        self.total = self.bar.add_task("starting", total=1.0, left=f"about {span(self.left())} in all")
+        self.total = self.bar.add_task("starting", total=1.0, left="")
         self.tasks: dict[str, TaskID] = {}
         self.failures: dict[str, list[str]] = {}  # titles of runs by their reason
 
@@ -131,8 +184,12 @@ class Follow:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
-    def left(self) -> float:
-        """Seconds left for everything: what is left of the expected work, at the pace seen so far."""
+    def left(self) -> str:
+        """The time that is left, in words; nothing until a run is finished, since only then its pace is known."""
+        return f"{span(self.seconds_left())} left" if self.done else ""
+
+    def seconds_left(self) -> float:
+        """For everything: what is left of the expected work, at the pace seen so far."""
         expected = sum(share * self.costs[key] for key, (share, _) in self.worked.items())
         spent = sum(seconds for _, seconds in self.worked.values())
         pace = spent / expected if expected > 0 and spent > 0 else 1.0
@@ -155,9 +212,9 @@ class Follow:
         whole = sum(self.costs.values())
         part = sum(share * self.costs[key] for key, (share, _) in self.worked.items()) / whole
         text = f"{self.done} of {len(self.costs)} runs"
-        self.bar.update(self.total, completed=part, description=text, left=f"{span(self.left())} left")
+        self.bar.update(self.total, completed=part, description=text, left=self.left())
         if self.bar.disable and time.monotonic() - self.last_print > QUIET:
-            print(f"{text}, {span(self.left())} left", file=sys.stderr, flush=True)
+            print(", ".join(filter(None, (text, self.left()))), file=sys.stderr, flush=True)
             self.last_print = time.monotonic()
 
     def conclude(self) -> None:
@@ -174,8 +231,8 @@ class Follow:
         key = event.spec.key
         if key not in self.tasks:
             self.tasks[key] = self.bar.add_task(f"  {title(event.spec)}", total=1.0, left="")
-        left = event.seconds / share - event.seconds if share else self.costs[key]
-        self.bar.update(self.tasks[key], completed=share, left=f"{span(left)} left")
+        left = f"{span(event.seconds / share - event.seconds)} left" if share else ""
+        self.bar.update(self.tasks[key], completed=share, left=left)
 
 
 def title(spec: "Spec") -> str:

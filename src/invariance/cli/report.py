@@ -26,11 +26,15 @@ def report(
         str, typer.Option("--format", help="html for one page, or e.g. csv for a file each (see: list formats).")
     ] = "html",
     scale: Annotated[
-        str | None, typer.Option("--scale", help="How much was run, e.g. full (default: the largest with runs).")
+        str | None,
+        typer.Option("--scale", help="Only this one, e.g. full (default: all with runs, the most complete first)."),
     ] = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
+    with_collapsed: Annotated[
+        bool, typer.Option("--with-collapsed", help="Average collapsed seeds with the others.")
+    ] = False,
     title: Annotated[str, typer.Option("--title", help="The page's title.")] = "",
     note: Annotated[str, typer.Option("--note", help="What readers should know.")] = "",
 ) -> None:
@@ -38,10 +42,12 @@ def report(
     form = formats()[how]()
     path = output or Path(form.output)
     form.check(path)
+    from invariance.report.study_blocks import Asked
     from invariance.report.study_report import collect
 
     with open_runs(store, published) as runs:
-        page = collect(runs, names or (), scale=scale, selection=selection, title=title.strip(), note=note.strip())
+        asked = Asked(selection, with_collapsed)
+        page = collect(runs, names or (), scale=scale, asked=asked, title=title.strip(), note=note.strip())
     out().print(form.write(page, path), highlight=False, markup=False, soft_wrap=True)
 
 

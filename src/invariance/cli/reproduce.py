@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out, finished, span
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    finished,
+    last_line,
+    span,
+)
 from invariance.cli.options import MAX_SEEDS, Json, out, print_json, writable
+from invariance.core.fields import finite
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
     from invariance.experiments.spec import Spec
-    from invariance.experiments.store import Store
-    from invariance.studies.support.base import Plan, Results
+    from invariance.experiments.stored_runs import StoredRuns
+    from invariance.studies.support.base import Plan
 
 PAGE = Path("report.html")
 
@@ -34,6 +46,8 @@ def reproduce(
         typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),
     ] = None,
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -42,13 +56,16 @@ def reproduce(
         Path | None,
         typer.Option("-o", "--output", help="The page to write (default: report.html; with --json, none)."),
     ] = None,
+    show_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make tables and figures of the paper, our numbers beside the printed ones. Only missing runs are run."""
     from invariance.core.errors import BadValue
+    from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
+    from invariance.experiments.stored_runs import StoredRuns
     from invariance.studies.support.base import SCALES
-    from invariance.studies.support.results import refuse_held_out, results, specs
+    from invariance.studies.support.results import chosen_arms, refuse_held_out, results, specs
 
     if list_them:
         _list(store, workers, as_json)
@@ -61,13 +78,16 @@ def reproduce(
     if page:
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
-    carry_out(needed, store, workers)
-    with Store(store) as runs:
+    waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address))
+    with Store(store) as opened:
+        runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]
         _show([artefact for study in studies for artefact in study.plan.study.show(study)], as_json)
-        note = _write(runs, studies, selection, page) if page else ""
-    if not as_json:
-        out().print(note, highlight=False, markup=False, soft_wrap=True)
+        note = _write(runs, plans, selection, page) if page else ""
+    if show_page and page and page.exists():
+        typer.launch(str(page.absolute()))
+    last_line(note, ended(needed, store, waiting), quiet=as_json)
 
 
 def _plans(names: list[str], scale: str, only: list[str]) -> "list[Plan]":
@@ -89,7 +109,7 @@ def _plans(names: list[str], scale: str, only: list[str]) -> "list[Plan]":
 
 def _show(artefacts: "list[Artefact]", as_json: bool) -> None:
     if as_json:
-        print_json([{"kind": type(each).__name__.lower(), **dataclasses.asdict(each)} for each in artefacts])
+        print_json([{"kind": type(each).__name__.lower(), **finite(dataclasses.asdict(each))} for each in artefacts])
         return
     from invariance.report.render.terminal import show
 
@@ -97,16 +117,17 @@ def _show(artefacts: "list[Artefact]", as_json: bool) -> None:
         out().print(show(artefact))
 
 
-def _write(store: "Store", studies: "list[Results]", selection: str, page: Path) -> str:
+def _write(runs: "StoredRuns", plans: "list[Plan]", selection: str, page: Path) -> str:
     """Write the page of these studies; returns where it is, or why there is none."""
     try:
         from invariance.report.export import write_page
+        from invariance.report.study_blocks import Asked
         from invariance.report.study_report import study_page
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("invariance"):
             raise
         return f"no page: it needs {error.name} (pip install 'invariance[report]')"
-    write_page(study_page(store, studies, selection), page)
+    write_page(study_page(runs, [[plan] for plan in plans], Asked(selection)), page)
     return f"report: {page}"
 
 
@@ -128,7 +149,7 @@ def _list(path: Path, workers: int | None, as_json: bool) -> None:
         entries.append(
             {
                 "name": study.name,
-                "title": study.title,
+                "title": study.full_title,
                 "scales": {scale: _work(needed[scale], stored, processes) for scale in SCALES},
                 "waits": sorted({arm.waits for arm in plans["full"].arms if arm.waits}),
             }

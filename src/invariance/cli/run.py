@@ -6,17 +6,19 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, StorePath, Workers, carry_out
-from invariance.cli.options import out
+from invariance.cli.follow import STORE, Address, EngineName, StorePath, Workers, carry_out, ended, last_line
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="Specs as JSON, one per line; 'runs show KEY --json' shows one.")],
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     store: StorePath = STORE,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
     from invariance.core.errors import BadValue, InvarianceError
+    from invariance.experiments.engines import chosen
     from invariance.experiments.spec import Spec
 
     try:
@@ -34,5 +36,5 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, workers)
-    out().print(f"{len(specs)} runs: see 'invariance runs list --store {store}'", highlight=False)
+    carry_out(specs, store, chosen(engine, workers=workers, address=address))
+    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))

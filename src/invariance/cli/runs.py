@@ -10,7 +10,7 @@ import typer
 from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs, span
 from invariance.cli.options import Json, out, print_json, writable
 from invariance.core.atomic import atomic_write
-from invariance.core.fields import flattened
+from invariance.core.fields import finite, flattened
 from invariance.core.text import spreadsheet_text
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def export(
     store: StorePath = STORE,
     published: FromPublished = False,
 ) -> None:
-    """Write runs to a file, for other programs."""
+    """Write runs to a file, for other programs. Numbers that are not finite are left empty; the status says why."""
     writable(file, ".csv", ".parquet", ".jsonl")
     filters = _filters(data, method, recipe, status, seed)
     write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix.lower()]
@@ -196,14 +196,14 @@ def _jsonl(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
     many = 0
     with path.open("w", encoding="utf-8") as file:
         for record in store.records(**filters):
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps(finite(record), ensure_ascii=False, allow_nan=False) + "\n")
             many += 1
     return many
 
 
 def _rows(store: "Store", filters: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """One row per run, and the names of all columns."""
-    rows = [summary._asdict() | _columns(spec) for summary, spec in store.specs(**filters)]
+    rows = [finite(summary._asdict() | _columns(spec)) for summary, spec in store.specs(**filters)]
     return rows, list(dict.fromkeys(name for row in rows for name in row))
 
 

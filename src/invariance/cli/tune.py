@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from invariance.cli.follow import INTERRUPTED, QUIET, STORE, StorePath, Workers, carry_out
+from invariance.cli.follow import (
+    INTERRUPTED,
+    QUIET,
+    STORE,
+    Address,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+)
 from invariance.cli.options import MAX_SEEDS, Changes, Json, RecipeName, draw, errors, out, print_json, writable
 
 if TYPE_CHECKING:
@@ -38,18 +47,22 @@ def tune(
     study: Annotated[Path, typer.Option("--study", help="The file of the search, an Optuna study.")] = Path("tune.db"),
     store: StorePath = STORE,
     workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Search for the hyper-parameters of a method. The same command goes on where it was stopped."""
+    from invariance.experiments.engines import chosen
     from invariance.experiments.spec import parse_changes
     from invariance.recipes.search import parse_search
     from invariance.tuning.tune import tune as search_for
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
+    runner = chosen(engine, workers=workers, address=address)
     try:
         tuning = search_for(
             data,
@@ -63,8 +76,8 @@ def tune(
             ranges=parse_search(search or []),
             study=study,
             store=store,
-            workers=workers,
-            run=lambda specs: carry_out(specs, store, workers),
+            engine=runner,
+            run=lambda specs: carry_out(specs, store, runner),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean, pstdev
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,17 @@ class Printed:
 class Quantity:
     """One number of ours, with one value per seed, beside the printed one.
 
-    ``note`` says why values are missing: seeds that collapsed, or what the number waits for.
+    ``note`` says why values are missing: seeds that collapsed, or what the number waits for. ``seeds`` is how many were
+    run, whether they are among the values or not, and ``collapsed`` how many of these collapsed; values that are not of
+    seeds have none. ``metric`` says what was measured, so that only like is compared with like.
     """
 
     ours: tuple[float, ...] = ()
     printed: Printed | None = None
     note: str = ""
+    seeds: int = 0
+    collapsed: int = 0
+    metric: str = ""
 
     @property
     def mean(self) -> float:
@@ -32,13 +38,36 @@ class Quantity:
 
     @property
     def std(self) -> float:
-        """Population deviation over seeds, as the literature's code computes it."""
-        return pstdev(self.ours) if self.ours else math.nan
+        """Population deviation over seeds, as the literature's code computes it; not a number for fewer than two."""
+        return pstdev(self.ours) if len(self.ours) > 1 else math.nan
 
     @property
     def difference(self) -> float:
         """Ours less the printed one; not a number where one of them is missing."""
         return self.mean - self.printed.mean if self.printed else math.nan
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two quantities, seed by seed, over the seeds that both have; ``low`` and ``high`` are its 95 % interval.
+
+    Fewer than two seeds have no interval.
+    """
+
+    values: tuple[float, ...] = ()
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+
+    @property
+    def mean(self) -> float:
+        """Over seeds; not a number where there is none."""
+        return fmean(self.values) if self.values else math.nan
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +85,7 @@ class Formula(str):
     __slots__ = ()
 
 
-Cell = Quantity | Sparkline | float | str | tuple[str, ...]
+Cell = Quantity | Difference | Sparkline | float | str | tuple[str, ...]
 """A number, words, or several sentences, which are numbered."""
 
 
@@ -78,7 +107,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """``provenance`` says how its numbers were made: scale, seeds, selection rule."""
+    """``provenance`` says how its numbers were made: scale, seeds, selection rule.
+
+    ``number`` is its own in the paper, such as "Table 4"; ``over`` is what deviations are taken over. Each line of a
+    ``listing`` is a record of its own: there may be many, and no two of them are compared.
+    """
 
     name: str
     title: str
@@ -88,11 +121,31 @@ class Table:
     lines: tuple[Line, ...]
     provenance: str = ""
     notes: tuple[str, ...] = ()
+    number: str = ""
+    over: str = "seeds"
+    listing: bool = False
+
+    @property
+    def full_title(self) -> str:
+        """Its title, after its number."""
+        return _numbered(self.number, self.title)
+
+
+class Flag(NamedTuple):
+    """A point to be wary of, and why: some of its seeds collapsed, or all of them."""
+
+    x: float
+    y: float
+    note: str
 
 
 @dataclass(frozen=True)
 class Curve:
-    """y over x, with a band from ``low`` to ``high`` where these are given."""
+    """y over x, with a band from ``low`` to ``high`` where these are given.
+
+    Curves of one ``method`` are drawn alike wherever they are drawn; without one, those of one label are. ``printed``
+    are points that the paper gives in numbers.
+    """
 
     label: str
     x: tuple[float, ...]
@@ -100,11 +153,30 @@ class Curve:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     dashed: bool = False
+    method: str = ""
+    printed: tuple[tuple[float, float], ...] = ()
+    flags: tuple[Flag, ...] = ()
+
+    @property
+    def drawn_as(self) -> str:
+        """The name that decides its colour and dash."""
+        return self.method or self.label
+
+
+class Mark(NamedTuple):
+    """A place on the x axis that the paper marks: by a line across, or by a triangle on every curve."""
+
+    x: float
+    name: str
+    kind: Literal["line", "triangle"] = "line"
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves on common axes. ``span`` limits the y axis; ``places`` name the positions 0, 1, 2, … on the x axis."""
+    """Curves on common axes. ``span`` limits the y axis; ``places`` name the positions 0, 1, 2, … on the x axis.
+
+    A label that is a :class:`Formula` is typeset.
+    """
 
     title: str
     x_label: str
@@ -114,6 +186,7 @@ class Lines:
     log_y: bool = False
     span: tuple[float, float] | None = None
     places: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,7 +216,7 @@ Panel = Lines | Boxes | Surface
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side. ``provenance`` says how its numbers were made."""
+    """Panels side by side. ``provenance`` says how its numbers were made, ``number`` is its own in the paper."""
 
     name: str
     title: str
@@ -151,6 +224,16 @@ class Figure:
     panels: tuple[Panel, ...]
     provenance: str = ""
     notes: tuple[str, ...] = ()
+    number: str = ""
+
+    @property
+    def full_title(self) -> str:
+        """Its title, after its number."""
+        return _numbered(self.number, self.title)
+
+
+def _numbered(number: str, title: str) -> str:
+    return f"{number}: {title}" if number else title
 
 
 Artefact = Table | Figure

@@ -19,6 +19,9 @@ from invariance.core.errors import BadValue
 class Family(ABC):
     """Loss, residual and score of outputs ``f`` [..., n, K] against targets ``y`` [n]."""
 
+    curvature: ClassVar[float]
+    """The largest second derivative that the loss can have along the outputs."""
+
     @property
     @abstractmethod
     def outputs(self) -> int:
@@ -69,6 +72,7 @@ class Classification(Family):
 class Bernoulli(Classification):
     """Two classes, one logit: mean(f) = σ(f), y ∈ {0, 1}."""
 
+    curvature: ClassVar[float] = 0.25
     outputs: ClassVar[int] = 1
     labels: ClassVar[int] = 2
 
@@ -91,6 +95,7 @@ class Bernoulli(Classification):
 class Categorical(Classification):
     """K classes, K logits: mean(f) = softmax(f), y ∈ {0, …, K − 1}."""
 
+    curvature: ClassVar[float] = 0.5
     classes: int
 
     @property
@@ -119,6 +124,7 @@ class Categorical(Classification):
 class Gaussian(Family):
     """A number with unit variance: mean(f) = f, loss ½(f − y)²."""
 
+    curvature: ClassVar[float] = 1.0
     outputs: ClassVar[int] = 1
     labels: ClassVar[int] = 0
 

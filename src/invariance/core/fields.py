@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +38,19 @@ def flattened(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str,
             yield from flattened(value, f"{before}{name}.")
         else:
             yield f"{before}{name}", value
+
+
+def finite(plain: Any) -> Any:
+    """Plain data with None for the numbers that JSON does not have: infinite ones, and those that are none."""
+    match plain:
+        case float():
+            return plain if isfinite(plain) else None
+        case Mapping():
+            return {name: finite(value) for name, value in plain.items()}
+        case list() | tuple():
+            return [finite(value) for value in plain]
+        case _:
+            return plain
 
 
 def expanded(path: str) -> Path:

@@ -9,9 +9,11 @@ from typing import Any
 
 from invariance import __version__
 
+Provenance = dict[str, dict[str, Any]]
+
 
 @cache
-def provenance() -> dict[str, dict[str, Any]]:
+def provenance() -> Provenance:
     """Versions of what computes, and the kind of machine; nothing that names a person or a place."""
     packages = {name: version(name) for name in ("torch", "numpy", "scikit-learn")}
     return {

@@ -13,6 +13,7 @@ from invariance.data.base import Size
 from invariance.data.constructions.coloring import ColoredImages, Images, Split
 from invariance.data.constructions.shifts import Halves
 from invariance.models.mlp import MLP
+from invariance.recipes.presets import Preferences
 
 VALIDATION, TEST = 180, 360
 
@@ -31,6 +32,7 @@ class ColoredDigits(ColoredImages):
     citation: ClassVar[str] = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI repository, 1998"
     licence: ClassVar[str] = "CC BY 4.0"
     architecture: ClassVar[MLP] = MLP(width=128)
+    preferences: ClassVar[Preferences] = {"two-phase": {"epochs": 20, "warmup": 0.4}}
     halves: ClassVar[Halves] = ((1, 2, 6, 7), (3, 4, 8, 9))
 
     draws: PositiveInt = 25_000

@@ -26,7 +26,7 @@ from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
 from invariance.estimators.calibration import tempered
-from invariance.estimators.learner import Learner, subsample
+from invariance.estimators.learner import Fit, Learner, subsample
 from invariance.evaluation.metrics import Criterion, relative_risk
 from invariance.evaluation.scores import outputs
 from invariance.methods import METHODS
@@ -179,13 +179,17 @@ def _cross_fitted(learner: Learner, erm: Method, sample: Sequence[Environment]) 
     """ERM's outputs on every row, by a model that was not trained on it, [n, K] for each environment."""
     f = [torch.zeros(len(e), learner.family.outputs) for e in sample]
     parts = [torch.arange(len(e)) % min(ROW_FOLDS, len(e)) for e in sample]
-    for k in range(ROW_FOLDS):
-        rest = [e.take((part != k).nonzero().squeeze(1)) for e, part in zip(sample, parts, strict=True) if len(e) > 1]
-        model = learner.fit(erm, rest, checkpoints=1).model
+    rests = [
+        tuple(e.take((part != k).nonzero().squeeze(1)) for e, part in zip(sample, parts, strict=True) if len(e) > 1)
+        for k in range(ROW_FOLDS)
+    ]
+    for k, trained in enumerate(learner.fit_all([Fit(erm, rest) for rest in rests], checkpoints=1)):
+        if isinstance(trained, Diverged):
+            raise trained
         for e, part, own in zip(sample, parts, f, strict=True):
             rows = (part == k).nonzero().squeeze(1)
             if len(rows):
-                own[rows] = outputs(model, e.x[rows]).float().cpu()
+                own[rows] = outputs(trained.model, e.x[rows]).float().cpu()
     return f
 
 
@@ -198,18 +202,17 @@ def _scored(
     log: Log,
 ) -> Iterator[tuple[Candidate, Model]]:
     """Every candidate that can be trained, and its model."""
-    for method, objectives in methods.items():
-        for objective in objectives:
-            try:
-                model = learner.fit(objective, sample, checkpoints=1).model
-            except Diverged as error:
-                if method == "erm":
-                    raise
-                log(f"{method} is not a candidate: {error}")
-                continue
-            candidate = _candidate(method, objective, model, learner, (sample, adverse.environments), criterion)
-            log(f"{method}: {criterion} costs {candidate.cost:.3f}, at the adverse site {candidate.adverse_cost:.3f}")
-            yield candidate, model
+    named = [(method, objective) for method, objectives in methods.items() for objective in objectives]
+    fits = learner.fit_all([Fit(objective, tuple(sample)) for _, objective in named], checkpoints=1)
+    for (method, objective), trained in zip(named, fits, strict=True):
+        if isinstance(trained, Diverged):
+            if method == "erm":
+                raise trained
+            log(f"{method} is not a candidate: {trained}")
+            continue
+        candidate = _candidate(method, objective, trained.model, learner, (sample, adverse.environments), criterion)
+        log(f"{method}: {criterion} costs {candidate.cost:.3f}, at the adverse site {candidate.adverse_cost:.3f}")
+        yield candidate, trained.model
 
 
 def _candidate(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment
-from invariance.core.errors import BadValue, UnknownName
+from invariance.core.errors import BadValue, Diverged, UnknownName
 from invariance.core.families import Family
 from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
@@ -30,7 +30,7 @@ from invariance.estimators.inputs import (
     fingerprint,
     to_environments,
 )
-from invariance.estimators.learner import Learner, subsample, validation_split
+from invariance.estimators.learner import Fit, Learner, Trained, subsample, validation_split
 from invariance.estimators.network import Features
 from invariance.estimators.predictor import Predictor
 from invariance.estimators.threads import threads_for
@@ -70,7 +70,8 @@ class Invariant(Predictor):
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
     (the latest that passes a test of homogeneity between environments). ``random_state`` seeds everything random; None
-    draws a new seed each time. ``verbose`` prints progress.
+    draws a new seed each time. ``engine="ray"`` trains the models that only serve a choice on a Ray cluster, at
+    ``RAY_ADDRESS`` or on this machine. ``verbose`` prints progress.
 
     Columns are standardised inside, by training rows alone, and the model computes in the precision of X. A data frame
     of pandas, polars or pyarrow is a table, encoded as ``invariance fit`` encodes a file: it may hold missing values,
@@ -99,6 +100,7 @@ class Invariant(Predictor):
         validation_fraction: float = 0.1,
         random_state: Any = 0,
         device: str = "cpu",
+        engine: str = "local",
         verbose: bool = False,
     ) -> None:
         self.method = method
@@ -110,6 +112,7 @@ class Invariant(Predictor):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.device = device
+        self.engine = engine
         self.verbose = verbose
 
     @abstractmethod
@@ -164,7 +167,7 @@ class Invariant(Predictor):
         held_out = []
         if RULES[self.selection].holds_out:
             splits = folds(environments, learner.seed)
-            held_out = [learner.fit(self.objective_, rest, out).history for rest, out in splits]
+            held_out = [_history(each) for each in learner.fit_all([Fit(self.objective_, *split) for split in splits])]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
@@ -182,7 +185,7 @@ class Invariant(Predictor):
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        return Learner(family, widths, self.features, self.recipe, int(seed))
+        return Learner(family, widths, self.features, self.recipe, int(seed), self.engine)
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -241,3 +244,9 @@ class Invariant(Predictor):
         checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "y_numeric": numeric}
         x, y = validate_data(self, dense(X), y, **checks)
         return x, y
+
+
+def _history(trained: Trained | Diverged) -> tuple[Checkpoint, ...]:
+    if isinstance(trained, Diverged):
+        raise trained
+    return trained.history

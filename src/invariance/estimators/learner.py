@@ -1,15 +1,17 @@
 """From environments to a trained model and its history."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from invariance.core.environment import Environment
+from invariance.core.errors import Diverged, UnknownName
 from invariance.core.families import Family
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
+from invariance.core.shipment import mapped
 from invariance.estimators import defaults
 from invariance.estimators.network import Features, build
 from invariance.evaluation.scores import Scores, validate
@@ -19,6 +21,7 @@ from invariance.recipes.recipe import Recipe
 from invariance.training.selection import Checkpoint
 from invariance.training.train import Snapshot, train
 
+ENGINES = ("local", "ray")
 CHECKPOINTS = 10
 MAX_ROWS, MAX_IMAGES = 20_000, 500
 """Training samples that a checkpoint is evaluated on; an image costs as much as thousands of rows."""
@@ -47,8 +50,17 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
+class Fit:
+    """A model to be trained: by which method, where, and where its checkpoints are evaluated beside."""
+
+    method: Method
+    environments: tuple[Environment, ...]
+    validation: tuple[Environment, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Learner:
-    """Everything that decides a model but its data and its method."""
+    """Everything that decides a model but its data and its method, and the engine that trains several."""
 
     family: Family
     hidden: tuple[int, ...]
@@ -56,6 +68,7 @@ class Learner:
     given: defaults.GivenRecipe
     """The recipe, its name, or changes to the default one."""
     seed: int
+    engine: str = "local"
 
     def recipe(self, method: Method, environments: Sequence[Environment]) -> Recipe:
         """How a method is trained on these environments."""
@@ -88,6 +101,22 @@ class Learner:
                 states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
             watch(history[-1])
         return Trained(model.eval(), tuple(history), tuple(states), note)
+
+    def fit_all(self, fits: Sequence[Fit], *, checkpoints: int = CHECKPOINTS) -> Iterator[Trained | Diverged]:
+        """The model of each, or how it diverged: one after another here, or all at once on a Ray cluster."""
+        if self.engine not in ENGINES:
+            raise UnknownName.of("engine", self.engine, ENGINES)
+        if self.engine == "local":
+            return (_fitted((self, checkpoints), fit) for fit in fits)
+        return iter(mapped(_fitted, (self, checkpoints), fits))
+
+
+def _fitted(learner: tuple[Learner, int], fit: Fit) -> Trained | Diverged:
+    own, checkpoints = learner
+    try:
+        return own.fit(fit.method, fit.environments, fit.validation, checkpoints=checkpoints)
+    except Diverged as error:
+        return error
 
 
 def _start_at_the_mean(model: Model, environments: Sequence[Environment], family: Family) -> None:

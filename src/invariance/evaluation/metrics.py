@@ -17,6 +17,8 @@ from invariance.core.errors import UnknownName
 
 Array = NDArray[Any]
 Weights = NDArray[np.float64] | None
+MIN_PROBABILITY = 1e-15
+"""So that the log loss stays finite."""
 MEAN = "mean-"
 """What the name of a criterion begins with if it is an average over environments."""
 
@@ -39,9 +41,10 @@ def accuracy(p: Array, y: Array, weight: Weights = None) -> float:
 
 
 def log_loss(p: Array, y: Array, weight: Weights = None) -> float:
-    """The mean of −log p of the label."""
-    own = p[np.arange(len(y)), y.astype(np.int64)].astype(np.float64)
-    return float(np.average(-np.log(own.clip(min=np.finfo(np.float64).tiny)), weights=weight))
+    """The mean of −log p of the label; a label that is no class of the model has probability 0."""
+    known = y < p.shape[1]
+    own = np.where(known, p[np.arange(len(y)), np.where(known, y, 0).astype(np.int64)], 0.0).astype(np.float64)
+    return float(np.average(-np.log(own.clip(min=MIN_PROBABILITY)), weights=weight))
 
 
 def auc(p: Array, y: Array, weight: Weights = None) -> float:

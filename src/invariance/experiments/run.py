@@ -2,12 +2,12 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from invariance.core.environment import Benchmark
-from invariance.core.errors import Diverged
+from invariance.core.errors import Diverged, InvarianceError
 from invariance.core.seeding import generator
 from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import LossGrid, landscape
@@ -67,8 +67,16 @@ class ResumeState(NamedTuple):
     seconds: float
 
 
+class Progress(NamedTuple):
+    """A run at a snapshot: the history so far, and the seconds that it has taken."""
+
+    snapshot: Snapshot
+    history: History
+    seconds: float
+
+
 Watch = Callable[[Snapshot, History, float], None]
-"""Called at every snapshot, with the history so far and the seconds that the run has taken."""
+"""Called with every :class:`Progress` of a run."""
 
 
 def resume_state(snapshot: Snapshot, history: History, seconds: float) -> ResumeState | None:
@@ -93,8 +101,22 @@ def execute(
     resume_from: ResumeState | None = None,
 ) -> Executed:
     """Do what a spec says, from the beginning or from a resume state of the same spec."""
+    execution = executing(spec, resume_from=resume_from)
+    while True:
+        try:
+            progress = next(execution)
+        except StopIteration as end:
+            executed: Executed = end.value
+            return executed
+        watch(*progress)
+
+
+def executing(
+    spec: Spec, benchmark: Benchmark | None = None, *, resume_from: ResumeState | None = None
+) -> Generator[Progress, None, Executed]:
+    """The same snapshot by snapshot, and then the run; ``benchmark`` are the spec's data where they are loaded."""
     start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
-    benchmark = load_benchmark(spec)
+    benchmark = benchmark or load_benchmark(spec)
     model = fresh_model(spec, benchmark)
     history = resume_from.history if resume_from else ()
     status: Status = "finished"
@@ -114,7 +136,7 @@ def execute(
             model, reason = snapshot.model, snapshot.note
             if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
-            watch(snapshot, history, time.perf_counter() - start)
+            yield Progress(snapshot, history, time.perf_counter() - start)
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
@@ -123,6 +145,12 @@ def execute(
     grid = landscape(model, benchmark, points, spec.seed) if points else None
     run = Run(spec, status, history, time.perf_counter() - start, reason, digest(model), grid)
     return Executed(run, model, benchmark)
+
+
+def failure(spec: Spec, error: BaseException, seconds: float) -> Run:
+    """The run that an error has ended; an error of our own is its own explanation."""
+    reason = str(error) if isinstance(error, InvarianceError) else f"{type(error).__name__}: {error}"
+    return Run(spec, "failed", (), seconds, " ".join(reason.split()))
 
 
 def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:

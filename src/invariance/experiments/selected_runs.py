@@ -1,7 +1,7 @@
 """Runs of one spec over its seeds, at the checkpoints that a selection rule takes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,14 +20,21 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectedRuns:
-    """One run per seed of a trial, at the checkpoints that a selection rule took. Only finished ones are averaged."""
+    """One run per seed of a trial, at the checkpoints that a selection rule took.
+
+    Only finished ones are averaged, or, ``with_collapsed``, those too whose checkpoint has collapsed. ``trial`` and
+    ``keys``, by seed, are what a store calls them.
+    """
 
     runs: tuple[Run, ...]
     outcomes: tuple[Outcome, ...]
     selection: str
+    with_collapsed: bool = False
+    trial: str = ""
+    keys: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runs: Sequence[Run], selection: str) -> "SelectedRuns":
+    def of(cls, runs: Sequence[Run], selection: str, *, with_collapsed: bool = False) -> "SelectedRuns":
         """From all runs of one trial; those that held an environment out count where the rule looks at them."""
         own = sorted((run for run in runs if run.spec.hold_out is None), key=lambda run: run.spec.seed)
         others = [run for run in runs if run.spec.hold_out is not None] if rule(selection).holds_out else []
@@ -35,12 +42,26 @@ class SelectedRuns:
         for run in own:
             held_out = [other for other in others if other.spec.seed == run.spec.seed]
             outcomes.append(_outcome(run, held_out, selection))
-        return cls(tuple(own), tuple(outcomes), selection)
+        return cls(tuple(own), tuple(outcomes), selection, with_collapsed)
 
     @property
     def chosen(self) -> list[Checkpoint]:
         """The checkpoints that count."""
-        return [o.checkpoint for o in self.outcomes if o.checkpoint and o.status == "finished"]
+        return [o.checkpoint for o in self.outcomes if o.checkpoint and self._counts(o)]
+
+    @property
+    def by_seed(self) -> dict[int, Checkpoint]:
+        """The same by the seeds of their runs."""
+        pairs = zip(self.runs, self.outcomes, strict=True)
+        return {run.spec.seed: o.checkpoint for run, o in pairs if o.checkpoint and self._counts(o)}
+
+    def _counts(self, outcome: Outcome) -> bool:
+        return self.with_collapsed or outcome.status == "finished"
+
+    @property
+    def collapsed(self) -> int:
+        """How many seeds collapsed."""
+        return self.failures.count("collapsed")
 
     @property
     def spec(self) -> Spec:
@@ -65,13 +86,14 @@ class SelectedRuns:
         return f"no logit offset in {without} of {len(self.runs)}" if without else ""
 
     def values(self, metric: str) -> list[float]:
-        """``mean``, ``worst`` or ``gap`` of every finished seed, in percent."""
+        """``mean``, ``worst`` or ``gap`` of every seed that counts, in percent."""
         return [100 * getattr(checkpoint.test, metric) for checkpoint in self.chosen]
 
     def curve(self) -> dict[str, list[float]]:
-        """Accuracy of every finished seed in each test environment, in percent."""
-        names = self.chosen[0].test.by_environment if self.chosen else {}
-        return {name: [100 * c.test.by_environment[name] for c in self.chosen] for name in names}
+        """Accuracy of every seed that counts in each test environment, in percent."""
+        chosen = self.chosen
+        names = chosen[0].test.by_environment if chosen else {}
+        return {name: [100 * c.test.by_environment[name] for c in chosen] for name in names}
 
     def to_json(self) -> dict[str, Any]:
         """One flat object for machines."""
@@ -89,7 +111,7 @@ class SelectedRuns:
         for name, metric in (("average", "mean"), ("worst", "worst"), ("gap", "gap")):
             values = self.values(metric)
             row[name] = float(np.mean(values)) if values else None
-            row[f"{name}_std"] = float(np.std(values)) if values else None
+            row[f"{name}_std"] = float(np.std(values)) if len(values) > 1 else None
         return row
 
 

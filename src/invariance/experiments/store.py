@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from invariance.core.errors import BadValue, StoreError, UnknownName
-from invariance.core.provenance import provenance
+from invariance.core.provenance import Provenance, provenance
 from invariance.experiments.database import explained, open_existing, open_or_create, transaction
 from invariance.experiments.run import Run
 
@@ -80,14 +80,14 @@ class Store:
         """Let go of the file."""
         self.connection.close()
 
-    def add(self, run: Run) -> None:
-        """Write a run. An existing result stays; a failure is replaced."""
+    def add(self, run: Run, made_with: Provenance | None = None) -> None:
+        """Write a run, made here unless ``made_with`` says otherwise. A result stays; a failure is replaced."""
         spec, test = run.spec, run.history[-1].test if run.history else None
         scores = (test.mean, test.worst, test.gap) if test else (None,) * 3
         now = datetime.now(UTC).isoformat(timespec="seconds")
         row: list[Any] = [spec.key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed]
         row += [spec.hold_out, run.status, run.reason, run.seconds, *scores, now]
-        self.restore([Summary(*row)._asdict() | run.to_json() | provenance()])
+        self.restore([Summary(*row)._asdict() | run.to_json() | (made_with or provenance())])
 
     def restore(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write runs as :meth:`records` gives them: under their keys, with their dates and provenances."""
@@ -184,13 +184,10 @@ class Store:
         """Runs without their histories, with everything that decided them."""
         where, values = _where(filters)
         columns = ", ".join(f"runs.{name}" for name in Summary._fields)
-        sql = (
-            f"SELECT {columns}, json_extract(record, '$.spec') FROM runs JOIN records USING (key) "  # noqa: S608
-            f"{where} ORDER BY finished_at, key"
-        )
+        sql = f"SELECT {columns}, record FROM runs JOIN records USING (key) {where} ORDER BY finished_at, key"  # noqa: S608
         with self._explained():
-            for *row, spec in self.connection.execute(sql, values):
-                yield self._summary(row), self._plain(spec)
+            for *row, record in self.connection.execute(sql, values):  # SQLite reads no JSON that holds Infinity
+                yield self._summary(row), self._plain(record)["spec"]
 
     def summaries(self, **filters: Any) -> list[Summary]:
         """Runs without their histories, newest last; filters compare columns, None is no filter."""

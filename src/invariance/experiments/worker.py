@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from invariance.core.errors import InvarianceError, StoreError
 from invariance.experiments import resume
-from invariance.experiments.run import Run, execute, resume_state
+from invariance.experiments.run import Run, execute, failure, resume_state
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 from invariance.training.selection import History
@@ -74,12 +74,9 @@ class Worker:
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
-            if isinstance(error, InvarianceError):
-                reason = str(error)
-            else:
-                reason = f"{type(error).__name__}: {error}"
+            if not isinstance(error, InvarianceError):
                 resume.remove(self._path(spec))  # it may be what is wrong
-            return Run(spec, "failed", (), time.perf_counter() - start, " ".join(reason.split()))
+            return failure(spec, error, time.perf_counter() - start)
 
     def _monitor(self, spec: Spec) -> "Monitor":
         return Monitor(self, self._path(spec))

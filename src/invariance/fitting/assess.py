@@ -129,8 +129,11 @@ def assess_model(
     names = [str(name) for name in rows.names]
     y, inside = targets(fitted, rows), predictions(fitted, rows.x)
     outside, predicted = left_out(fit, rows, fitted)
-    scored = [outside[predicted], y[predicted], rows.codes[predicted], names, headline] if predicted.any() else None
-    shown = (outside[predicted], y[predicted]) if predicted.any() else (inside, y)
+    new: EnvironmentScores = ()
+    shown = inside, y
+    if predicted.any():
+        shown = outside[predicted], y[predicted]
+        new = environment_scores(*shown, rows.codes[predicted], names, headline)
     classes = inside.ndim == 2
     importances: tuple[PermutationImportance, ...] = ()
     if classes and isinstance(rows.x, np.ndarray):
@@ -139,7 +142,7 @@ def assess_model(
     return AssessedModel(
         title,
         environment_scores(inside, y, rows.codes, names, headline),
-        environment_scores(*scored) if scored else (),
+        new,
         _test_scores(fitted, test, headline) if test else (),
         reliability(*shown) if classes else (),
         importances,

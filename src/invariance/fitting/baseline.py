@@ -13,6 +13,7 @@ from invariance.estimators.base import Invariant
 from invariance.fitting.adverse import adverse_headlines, names_of
 from invariance.fitting.assess import Assessment, assess_model
 from invariance.fitting.by_environment import Headline
+from invariance.methods import METHODS
 from invariance.methods.base import Method
 
 
@@ -55,7 +56,7 @@ def _baseline(estimator: Invariant) -> Method | None:
         return None
     erm = defaults.objective("erm")
     if estimator.objective_.title != erm.title:
-        return replace(erm, l2=estimator.objective_.l2) if hasattr(estimator.objective_, "l2") else erm
+        return METHODS.create("erm", {"l2": getattr(estimator.objective_, "l2", defaults.FIELDS["l2"])})
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
     invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
     return min(invariant, key=lambda c: c.adverse_risk).objective if invariant else defaults.objective("env-poe")

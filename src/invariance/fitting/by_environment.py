@@ -97,7 +97,7 @@ class Forecast:
 
 
 def environment_scores(
-    predicted: Predictions, y: NDArray[Any], codes: NDArray[np.int64], names: Sequence[str], headline: Headline
+    predicted: Predictions, y: NDArray[Any], codes: NDArray[np.integer[Any]], names: Sequence[str], headline: Headline
 ) -> EnvironmentScores:
     """Every environment with rows: predictions, targets [n] and environment codes [n] into ``names``."""
     order = np.argsort(codes, kind="stable")

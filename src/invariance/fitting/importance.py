@@ -42,7 +42,7 @@ def permutation_importances(
     predict: Predict,
     x: NDArray[np.float32],
     y: NDArray[np.int64],
-    codes: NDArray[np.int64],
+    codes: NDArray[np.integer[Any]],
     names: Sequence[str],
     columns: Sequence[tuple[str, slice]],
     seed: int = 0,

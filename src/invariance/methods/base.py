@@ -112,7 +112,7 @@ class AnnealedMethod(Method):
     }
     profiles: ClassVar[Preferences] = {
         "debiased": {"gamma": 1.0, "gamma_alone": 1e6},
-        "two-phase": {"gamma": 3e3, "gamma_before": 0.0},
+        "two-phase": {"gamma_before": 0.0},
     }
     later_fields: ClassVar[tuple[str, ...]] = ("gamma_alone",)
 
@@ -191,19 +191,13 @@ def squared_norm(
     gradient: Callable[[Batch, Tensor, Tensor], Tensor],
     z: Tensor,
     f: Tensor,
-    *,
-    centred: bool = False,
 ) -> Tensor:
-    r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …]; ``centred``, ‖g_e − mean_e g_e‖².
+    r"""‖g_e‖² of each environment, [E], where g_e is an average over samples, [E, …].
 
     ``squared`` is ‖ĝ_e‖²: biased upwards by Var/n. ``split`` is ĝ_e'·ĝ_e'' of the two halves of its rows:
     unbiased, noisier, and possibly negative.
     """
     if estimator == "squared":
-        first = second = gradient(batch, z, f)
-    else:
-        g = gradient(batch.halved(), z, f)
-        first, second = g[0::2], g[1::2]
-    if centred:
-        first, second = first - first.mean(0), second - second.mean(0)
-    return (first * second).flatten(1).sum(1)
+        return gradient(batch, z, f).square().flatten(1).sum(1)
+    g = gradient(batch.halved(), z, f)
+    return (g[0::2] * g[1::2]).flatten(1).sum(1)

@@ -52,11 +52,15 @@ class BLOCIRM(AnnealedMethod):
     4. w ← w*.
 
     With one plain gradient step below, w* is one step of gradient descent on the mean risk. ``penalty`` chooses
-    the regulariser of the upper level: the stationarity above, or that of IRMv1, REx or Fishr at w*, or none.
+    the regulariser of the upper level: the stationarity above, or that of IRMv1, REx or Fishr at w*, or none. While
+    γ_t = 0 there is one level, and w and θ descend on the mean risk together, as in ERM.
 
-    Where the lower level is solved, mean_e ∇_w R^e = 0, and the stationarity is what the environments disagree by,
-    ‖∇_w R^e − mean_j ∇_w R^j‖². One gradient step does not solve it. The common part, ‖mean_e ∇_w R^e‖², is then far
-    larger than the disagreement and holds θ where training without a penalty left it, so ``centred`` takes it out.
+    Where the lower level is solved, mean_e ∇_w R^e(w*∘θ) = 0, and the stationarity is what the environments disagree
+    by. One small step does not solve it: the gradients' common part is then far larger than the disagreement and holds
+    θ where training without a penalty left it. A few longer steps (``inner_steps``, ``inner_lr``), with θ's gradient
+    taken through all of them, leave little of it. ``limit_inner_lr`` shortens them to 1/L where features are so large
+    that they might diverge: L = c·max_e mean_e ‖[z, 1]‖² bounds the curvature of every R^e by a linear head, where c is
+    the largest that the loss has by an output.
     """
 
     title: ClassVar[str] = "BLOC-IRM"
@@ -66,30 +70,38 @@ class BLOCIRM(AnnealedMethod):
         "Environments are averaged, not added (reduction='sum' adds them).",
         "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser per head "
         "(inner_optimiser='adam').",
-        "With the recipe two-phase the stationarity is centred (centred=False is Algorithm A1), and heads step by 0.1.",
+        "With the recipe two-phase heads take five steps at a rate of 1 (Algorithm A1 has one, and the paper names the "
+        "extractor's rate), after a warm-up of ERM without a penalty.",
     )
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2e-3},
         "small-batch": {"lr": 2e-3},
         "short": {"lr": 3e-3, "epochs": 16, "warmup": 0.3},
+        "two-phase": {
+            "epochs": 12,
+            "warmup": 0.5,
+            "penalty_batch_size": 4096,
+            "schedule": {"kind": "drop", "factor": 0.4},
+        },
     }
     search: ClassVar[SearchSpace] = {
         **AnnealedMethod.search,
         "objective.estimator": OneOf(("squared", "split")),
-        "objective.inner_lr": LogRange(1e-3, 1.0),
+        "objective.inner_lr": LogRange(1e-3, 3.0),
+        "objective.inner_steps": OneOf((1, 3, 5, 10)),
     }
     profiles: ClassVar[Preferences] = {
         **AnnealedMethod.profiles,
-        "two-phase": {"gamma": 3e3, "gamma_before": 0.0, "centred": True, "inner_lr": 0.1},
+        "two-phase": {"gamma_before": 0.0, "inner_steps": 5, "inner_lr": 1.0, "limit_inner_lr": True},
     }
 
-    later_fields: ClassVar[tuple[str, ...]] = ("centred", *AnnealedMethod.later_fields)
+    later_fields: ClassVar[tuple[str, ...]] = ("limit_inner_lr", *AnnealedMethod.later_fields)
 
     penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"
-    centred: bool = False
     estimator: Estimator = "squared"
     inner_steps: PositiveInt = 1
     inner_lr: Positive = 2e-3
+    limit_inner_lr: bool = False
     inner_optimiser: Literal["gd", "adam"] = "gd"
     unroll: bool = True
 
@@ -102,10 +114,14 @@ class BLOCIRM(AnnealedMethod):
         return model
 
     def players(self, model: Model) -> tuple[Player, ...]:
-        return (Player("features", tuple(model.features.parameters())),)
+        features, head = tuple(model.features.parameters()), tuple(model.head.parameters())
+        return Player("features", features), Player("head", head)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """θ's move, with the lower level inside its loss; then the head is stored."""
+        if not self.gamma_at(clock):
+            yield Move(lambda: self.reduce(batch.risks(model(batch.x))), self.l2)
+            return
         found: list[tuple[Tensor, Moments | None]] = []
 
         def loss() -> Tensor:
@@ -115,7 +131,7 @@ class BLOCIRM(AnnealedMethod):
             f = outputs(model.head, w, z)
             return self.combine(batch.risks(f), lambda: self.upper(batch, model, z, f, w), clock)
 
-        yield Move(loss, self.l2 / self.divisor(clock))
+        yield Move(loss, self.l2 / self.divisor(clock), ("features",))
         self.remember(model, *found[0])  # at θ itself: a recipe may have looked around it afterwards
 
     def lower(self, batch: Batch, model: Model, z: Tensor) -> tuple[Tensor, Moments | None]:
@@ -125,13 +141,14 @@ class BLOCIRM(AnnealedMethod):
         f = outputs(model.head, w, z)
         g = gradients(batch, model.head, z, f, w)
         each = w.expand(batch.environments, -1)
+        rate = min(self.inner_lr, _longest_step(batch, z)) if self.limit_inner_lr else self.inner_lr
         for k in range(self.inner_steps):
             if k:
                 f = outputs_each(model.head, each, z, batch)
                 g = gradients(batch, model.head, z, f, each)
             if moments:
                 moments, g = adam(moments, g)
-            each = each - self.inner_lr * g
+            each = each - rate * g
         return each.mean(0), moments
 
     def _moments(self, model: Model) -> Moments | None:
@@ -147,7 +164,7 @@ class BLOCIRM(AnnealedMethod):
 
         match self.penalty:
             case "stationarity":
-                each = squared_norm(self.estimator, batch, gradient, z, f, centred=self.centred)
+                each = squared_norm(self.estimator, batch, gradient, z, f)
             case "irmv1":
                 each = squared_norm(self.estimator, batch, scale_gradient, z, f)
             case "fishr":
@@ -168,3 +185,9 @@ class BLOCIRM(AnnealedMethod):
         store(model.head, w)
         for name, value in (moments._asdict() if moments else {}).items():
             model.memory.get_buffer(name).copy_(value)
+
+
+def _longest_step(batch: Batch, z: Tensor) -> float:
+    """1/L: gradient descent on no environment's risk diverges at this rate, whatever the features' scale."""
+    size = batch.mean(z.detach().square().sum(1)).max() + 1
+    return 1 / (batch.family.curvature * float(size))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from pydantic.dataclasses import dataclass
@@ -17,6 +17,9 @@ from invariance.recipes.presets import Preferences
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 from invariance.recipes.search import IntRange, LogRange, Range, SearchSpace
+
+OWN: dict[str, Any] = {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 4}
+"""Without a penalty there is one phase."""
 
 
 @final
@@ -43,7 +46,8 @@ class EnvPoE(Method):
         "In Clark et al. the biased expert models a cue that is known; here an environment classifier finds the cue.",
     )
     preferences: ClassVar[Preferences] = {
-        "short": {"epochs": 10, "l2_scale": 0.1, "warmup": 0.0, "dropout": 0.2, "debias": 4},
+        "short": OWN,
+        "two-phase": {**OWN, "penalty_batch_size": None, "reset": False, "schedule": "decay"},
     }
     search: ClassVar[SearchSpace] = {
         **Method.search,

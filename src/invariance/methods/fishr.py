@@ -48,7 +48,7 @@ class Fishr(PenalisedMethod):
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.ema": Range(0.0, 0.95)}
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
-        "two-phase": {"gamma": 1e4, "gamma_before": 0.0},
+        "two-phase": {"gamma": 3e3, "gamma_before": 0.0},
     }
 
     coordinates: Literal["sum", "mean"] = "sum"

@@ -20,8 +20,7 @@ class IRMv0(PenalisedMethod):
     r"""min  mean_e R^e + γ mean_e ‖∇_w R^e‖²,   ∇_w R^e = mean_e(r ⊗ [z, 1])
 
     Unlike IRMv1's, this penalty depends on how scale is shared between θ and w: φ → cφ, w → w/c leaves every
-    output and multiplies the weights' part by c². ``centred`` takes out what the gradients of all environments have in
-    common: ‖∇_w R^e − mean_j ∇_w R^j‖², which is the same where the head minimises the mean risk.
+    output and multiplies the weights' part by c².
     """
 
     title: ClassVar[str] = "IRMv0"
@@ -36,13 +35,10 @@ class IRMv0(PenalisedMethod):
         **PenalisedMethod.profiles,
         "two-phase": {"gamma": 1e4, "gamma_before": 0.0, "estimator": "split"},
     }
-    later_fields: ClassVar[tuple[str, ...]] = ("centred", *PenalisedMethod.later_fields)
-
     estimator: Estimator = "squared"
-    centred: bool = False
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
             return gradients(batch, model.head, z, f)
 
-        return self.reduce(squared_norm(self.estimator, batch, gradient, z, f, centred=self.centred))
+        return self.reduce(squared_norm(self.estimator, batch, gradient, z, f))

@@ -105,7 +105,7 @@ class SparseIRM(PenalisedMethod):
     }
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
-        "two-phase": {"gamma": 1e3, "penalty_of": "rex", "start": 0.73, "end": 0.82},
+        "two-phase": {"gamma": 1e3, "penalty_of": "rex", "start": 0.61, "end": 0.75},
     }
 
     gamma_before: NonNegative = 0.0

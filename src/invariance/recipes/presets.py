@@ -27,6 +27,16 @@ class Preset(NamedTuple):
 
 
 SHORT: dict[str, Any] = {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"}
+TWO_PHASE: dict[str, Any] = {
+    "batch_size": 1024,
+    "penalty_batch_size": 2048,
+    "epochs": 14,
+    "warmup": 3 / 7,
+    "reset": True,
+    "lr": 1e-3,
+    "schedule": {"kind": "drop", "factor": 0.2},
+    "dropout": 0.2,
+}
 
 PRESETS: dict[str, Preset] = {
     "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}, "full-batch"),
@@ -43,26 +53,21 @@ PRESETS: dict[str, Preset] = {
         "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
     ),
     "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
-    "default": Preset("what to start with, at present the same as short", SHORT, "short"),
+    "default": Preset("what to start with, at present the same as two-phase", TWO_PHASE, "two-phase"),
     "short": Preset(
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",
         SHORT,
         "short",
     ),
     "two-phase": Preset(
-        "8 epochs of ERM in small batches learn features, then 12 epochs with the penalty in batches four times as "
-        "large; input dropout, a fresh optimiser at the switch, the rate falling to zero",
-        {
-            "batch_size": 1024,
-            "penalty_batch_size": 4096,
-            "epochs": 20,
-            "warmup": 0.4,
-            "reset": True,
-            "lr": 1e-3,
-            "schedule": "drop",
-            "dropout": 0.2,
-        },
+        "6 epochs of ERM in small batches learn features, then 8 epochs with the penalty in batches twice as large, a "
+        "fresh optimiser and a fifth of the rate, which falls to zero; input dropout",
+        TWO_PHASE,
         "two-phase",
+    ),
+    "all-samples": Preset(
+        "another recipe, as in two-phase+all-samples, with every update on all samples; 500 updates",
+        {"batch_size": None, "penalty_batch_size": None, "epochs": 500},
     ),
     "short-full": Preset(
         "every update sees all samples; 100 updates at four times the rate, falling to zero once the penalty is on",

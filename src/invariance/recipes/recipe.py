@@ -1,5 +1,6 @@
 """How a method is trained, whatever it is: batches, learning rate, gradient, optimiser."""
 
+from math import ceil
 from typing import Annotated, ClassVar, final
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
@@ -49,3 +50,10 @@ class Recipe:
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     average: Share = 0.0
     augment: Augment | None = None
+
+    def updates(self, rows: int) -> tuple[int, int]:
+        """After how many updates on so many samples the penalty sets in, and how many there are in all."""
+        sizes = self.batch_size, self.penalty_batch_size or self.batch_size
+        before, after = (self.epochs * ceil(rows / min(rows, size or rows)) for size in sizes)
+        switch = round(self.warmup * before)
+        return switch, switch + after - round(self.warmup * after)

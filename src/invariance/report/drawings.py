@@ -1,7 +1,7 @@
 """Settings as figures: accuracy over environments, and what happened on the way there."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -9,7 +9,7 @@ from invariance.core.artefacts import Curve, Figure, Lines
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.report.settings import Setting
 from invariance.studies.support.spectrum import spectrum
-from invariance.training.selection import Checkpoint, label
+from invariance.training.selection import Checkpoint
 
 MOST_PANELS = 12
 """For each data set."""
@@ -26,19 +26,33 @@ HISTORIES: tuple[tuple[str, str, Measure, bool], ...] = (
 """Title, axis, what is drawn, and whether its axis is logarithmic."""
 
 
-def spectra(settings: Sequence[Setting], selection: str) -> tuple[tuple[Figure, ...], str]:
-    """Accuracy over environments, one figure per data set with one panel per setting; and what was left out."""
+def spectra(settings: Sequence[Setting], how: str) -> tuple[tuple[Figure, ...], str]:
+    """Accuracy over environments, one figure per data set with one panel per setting; and what was left out.
+
+    ``how`` says which checkpoints and seeds of the settings these are.
+    """
     figures, left_out = [], 0
     for data in dict.fromkeys(setting.data for setting in settings):
-        panels = [panel for s in settings if s.data == data and (panel := spectrum(s.how, s.rows))]
+        panels = [panel for s in settings if s.data == data and (panel := spectrum(s.how, s.rows, methods=s.methods))]
         left_out += len(panels[MOST_PANELS:])
-        about = "Mean over the seeds that finished, with a band of one standard deviation."
+        about = "Mean over seeds, with a band of one standard deviation."
         if any(not panel.places for panel in panels):
             about += " β says how often the spurious cue contradicts the label."
         if panels:
             name, shown = f"curves-{_slug(data)}", tuple(panels[:MOST_PANELS])
-            figures.append(Figure(name, f"Accuracy in {data}", about, shown, f"checkpoint: {label(selection)}"))
+            notes = tuple(_collapsed([s for s in settings if s.data == data]))
+            figures.append(Figure(name, f"Accuracy in {data}", about, shown, how, notes))
     return _distinct(figures), f"Left out: {left_out} more settings, those with the fewest methods." if left_out else ""
+
+
+def _collapsed(settings: Iterable[Setting]) -> Iterator[str]:
+    """The methods of each setting of which seeds collapsed or failed, and those of which none is drawn."""
+    for setting in settings:
+        lost = {name: row for name, row in setting.rows.items() if row.failures}
+        for what, drawn in (("Some seeds", True), ("Not drawn", False)):
+            names = [f"{name} ({row.status})" for name, row in lost.items() if bool(row.chosen) == drawn]
+            if names:
+                yield f"{what} in {setting.how}: {', '.join(names)}."
 
 
 def histories(settings: Sequence[Setting]) -> tuple[tuple[Figure, ...], str]:
@@ -53,7 +67,11 @@ def _history(setting: Setting) -> Figure | None:
     panels = []
     for title, axis, measure, log in HISTORIES:
         means = {name: _mean(row, measure) for name, row in setting.rows.items()}
-        curves = tuple(Curve(name, tuple(at), tuple(at.values())) for name, at in means.items() if len(at) > 1)
+        curves = tuple(
+            Curve(name, tuple(at), tuple(at.values()), method=setting.methods[name])
+            for name, at in means.items()
+            if len(at) > 1
+        )
         log = log and any(y > 0 for curve in curves for y in curve.y)
         if curves:
             panels.append(Lines(title, "update", axis, curves, log_y=log))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from invariance.core.artefacts import Artefact
 from invariance.core.atomic import atomic_write
-from invariance.report.page import Page, render
+from invariance.report.html_page import render
+from invariance.report.page import Page
 from invariance.report.render.matplotlib_figures import draw
 from invariance.report.render.palette import Palette
 

@@ -13,10 +13,9 @@ from invariance.report.render.formats import fixed
 
 def metric_tables(assessment: Assessment) -> Iterable[Artefact]:
     """Every metric of both models: means over sites, then site by site."""
+    names = metric_names(assessment)
     lines = [
-        Line(
-            f"{model.title}, {where}", tuple(cells({name: mean_of(scores, name) for name in metric_names(assessment)}))
-        )
+        Line(f"{model.title}, {where}", tuple(cells({name: mean_of(scores, name) for name in names})))
         for model in assessment.both
         for where, scores in (("known sites", model.known), ("new sites", model.new), ("test data", model.test))
         if scores

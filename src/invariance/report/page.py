@@ -1,22 +1,36 @@
-"""The report as one page: everything it shows as a value, and that value as HTML that needs nothing but itself."""
+"""A report as one page: everything it shows, as a value."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
+from itertools import chain
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
-from plotly.offline import get_plotlyjs
+from invariance.core.artefacts import Artefact
 
-from invariance.core.artefacts import Artefact, Figure
-from invariance.report.render.charts import charts, embedded, legend
-from invariance.report.render.palette import Palette, palette
-from invariance.report.render.sheets import is_empty, sheets
 
-NUMBERS = 400
-"""Numbers of a figure up to which they are also listed beneath it."""
+@dataclass(frozen=True)
+class Choice:
+    """Something that a reader may choose between, such as a selection rule; the first option is shown at first."""
+
+    name: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tables and figures that a reader can see in several versions, one for each combination of options.
+
+    What it shows at first is the version of the first options. Every version has artefacts of the same names.
+    """
+
+    name: str
+    title: str
+    versions: Mapping[tuple[str, ...], tuple[Artefact, ...]]
+    choices: tuple[Choice, ...] = ()
+
+    @property
+    def first(self) -> tuple[Artefact, ...]:
+        """What is shown at first."""
+        return self.versions[tuple(choice.options[0] for choice in self.choices)]
 
 
 @dataclass(frozen=True)
@@ -24,7 +38,8 @@ class Chapter:
     """A part of a page under a heading of its own: sentences first, then the tables and figures they rest on.
 
     ``left_out`` says in a sentence what was too much to show; empty where nothing was. ``cards`` shows each line of a
-    table as a card, for tables with long cells or many columns.
+    table as a card, for tables with long cells or many columns. ``folded`` is for long data, which are opened on
+    request, and which only formats for machines write. ``blocks`` come after the artefacts.
     """
 
     name: str
@@ -33,6 +48,18 @@ class Chapter:
     artefacts: tuple[Artefact, ...] = ()
     left_out: str = ""
     cards: bool = False
+    folded: bool = False
+    blocks: tuple[Block, ...] = ()
+
+    def shown(self) -> Iterator[Artefact]:
+        """All tables and figures, as they are at first."""
+        yield from self.artefacts
+        yield from chain.from_iterable(block.first for block in self.blocks)
+
+    def every(self) -> Iterator[Artefact]:
+        """All tables and figures in all versions."""
+        yield from self.artefacts
+        yield from chain.from_iterable(version for block in self.blocks for version in block.versions.values())
 
 
 @dataclass(frozen=True)
@@ -47,42 +74,15 @@ class Page:
     chapters: tuple[Chapter, ...] = ()
     citations: tuple[str, ...] = ()
 
-    def artefacts(self) -> Iterator[Artefact]:
-        """All tables and figures."""
+    def artefacts(self, *, folded: bool = True) -> Iterator[Artefact]:
+        """All tables and figures as they are at first, with long data or without."""
         yield from self.summary
         for chapter in self.chapters:
-            yield from chapter.artefacts
+            if folded or not chapter.folded:
+                yield from chapter.shown()
 
-
-def render(page: Page) -> str:
-    """The page as HTML: style, script, charts and plotly.js inside, no address in it that a browser would ask."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    here = files("invariance.report")
-    colours = palette(page.artefacts())
-    environment.filters["formula"] = _formula
-    environment.globals["sheets"] = sheets
-    environment.globals["view"] = lambda figure: _view(figure, colours)
-    own = {name: Markup(here.joinpath(f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}  # noqa: S704
-    template = environment.from_string(here.joinpath("page.html.jinja").read_text(encoding="utf-8"))
-    return template.render(page=page, plotly=Markup(get_plotlyjs()), **own)  # noqa: S704
-
-
-def _formula(text: str) -> Markup:
-    """R^e and min_{w,θ} as raised and lowered letters."""
-    lowered = re.sub(r"_(?:\{([^{}]*)\}|(\w+))", r"<sub>\1\2</sub>", str(escape(text)))
-    return Markup(re.sub(r"\^(?:\{([^{}]*)\}|(\w+))", r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped first
-
-
-def _view(figure: Figure, colours: Palette) -> dict[str, Any]:
-    """What the template needs of a figure."""
-    numbers = sheets(figure)
-    few = sum(len(sheet.rows) * len(sheet.columns) for sheet in numbers) <= NUMBERS
-    return {
-        "empty": is_empty(figure),
-        "legend": legend(figure, colours),
-        "panels": [
-            {"title": panel.title, "chart": Markup(embedded(chart))}  # noqa: S704
-            for panel, chart in zip(figure.panels, charts(figure, colours), strict=True)
-        ],
-        "numbers": numbers if few else (),
-    }
+    def every(self) -> Iterator[Artefact]:
+        """All tables and figures in all versions."""
+        yield from self.summary
+        for chapter in self.chapters:
+            yield from chapter.every()

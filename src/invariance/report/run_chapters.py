@@ -1,6 +1,7 @@
 """Chapters about the runs of a store: trials, failures, methods, software and machines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from invariance.core.artefacts import Column, Formula, Line, Quantity, Table
@@ -10,35 +11,42 @@ from invariance.experiments.store import Group, Summary
 from invariance.methods import METHODS
 from invariance.methods.base import Method
 from invariance.report.page import Chapter
+from invariance.report.settings import told_apart
 
 MAX_FAILURES, MAX_TRIALS = 200, 500
 WORST_FIRST = ("failed", "diverged", "collapsed")
 
 
-def trials(groups: Sequence[Group]) -> Chapter:
-    """Every trial, its seeds together."""
+def trials(groups: Sequence[Group], specs: Mapping[str, Mapping[str, Any]]) -> Chapter:
+    """Every trial, its seeds together; those of one method, recipe and data set are told apart by what decided them."""
 
     def percent(share: float | None) -> Quantity | str:
         return "" if share is None else Quantity((100 * share,))
 
+    shown = groups[:MAX_TRIALS]
+    names = {}
+    for (_, _, _), alike in groupby(shown, key=lambda g: (g.data, g.recipe, g.method)):
+        own = {g.trial: g for g in alike}
+        titles = {trial: _title(METHODS, g.method) for trial, g in own.items()}
+        names |= titles | told_apart({trial: specs[trial] for trial in own if trial in specs}, titles)
     lines = tuple(
         Line(
-            _title(METHODS, g.method),
+            names[g.trial],
             (
                 *(_title(DATA, g.data), g.recipe, g.runs, g.finished),
                 *(percent(g.average), percent(g.worst), percent(g.gap), Quantity((g.seconds / g.runs,)), g.trial[:10]),
             ),
         )
-        for g in groups[:MAX_TRIALS]
+        for g in shown
     )
-    names = ("data", "recipe", "seeds", "finished", "average", "worst", "gap", "seconds per run", "key")
+    columns = ("data", "recipe", "seeds", "finished", "average", "worst", "gap", "seconds per run", "key")
     caption = (
         "Every trial, its seeds together: accuracy in % at the end of training, over the test environments, mean over "
         "the seeds that finished."
     )
-    table = Table("trials", "Every trial", caption, "method", tuple(map(Column, names)), lines)
+    table = Table("trials", "Every trial", caption, "method", tuple(map(Column, columns)), lines, listing=True)
     left_out = _rest(len(groups), MAX_TRIALS, "trials", "invariance runs list")
-    return Chapter("runs", "All runs", artefacts=(table,) if groups else (), left_out=left_out)
+    return Chapter("runs", "All runs", artefacts=(table,) if groups else (), left_out=left_out, folded=True)
 
 
 def failures(runs: Iterable[Summary]) -> Chapter:
@@ -56,10 +64,10 @@ def failures(runs: Iterable[Summary]) -> Chapter:
         lines.append(Line(_title(METHODS, run.method) + without, cells))
     caption = (
         "A collapsed run ended no better than a constant, a diverged one left the finite numbers, a failed one raised "
-        "an error. None of them is averaged."
+        "an error. None of them is averaged, unless collapsed seeds are asked for."
     )
     names = ("data", "recipe", "seed", "status", "reason", "key")
-    table = Table("failed-runs", title, caption, "method", tuple(map(Column, names)), tuple(lines))
+    table = Table("failed-runs", title, caption, "method", tuple(map(Column, names)), tuple(lines), listing=True)
     left_out = _rest(len(failed), MAX_FAILURES, "runs", "invariance runs list --status collapsed")
     return Chapter("failures", title, text, artefacts=(table,), left_out=left_out)
 

@@ -2,17 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from invariance.core.errors import InvarianceError
 from invariance.core.fields import flattened
 from invariance.experiments.selected_runs import SelectedRuns
-from invariance.experiments.store import Group, Store
+from invariance.experiments.store import Group
+from invariance.experiments.stored_runs import StoredRuns
 from invariance.studies.support.base import Results
+from invariance.studies.support.recipes_text import recipes_text
 
 MOST_SETTINGS, MOST_TRIALS = 12, 12
 """Of the runs that belong to no study that is shown."""
+MOST_FIELDS = 4
+"""By which a trial is told from others of its method."""
 
 
 @dataclass(frozen=True)
@@ -23,29 +28,47 @@ class Setting:
     how: str
     rows: Mapping[str, SelectedRuns]
 
+    @property
+    def methods(self) -> dict[str, str]:
+        """The method of every row."""
+        return {name: row.spec.objective.title for name, row in self.rows.items()}
+
+    def selected_by(self, selection: str, *, with_collapsed: bool) -> "Setting":
+        """The same runs at the checkpoints that another rule takes."""
+        rows = {
+            name: SelectedRuns.of(row.runs, selection, with_collapsed=with_collapsed) for name, row in self.rows.items()
+        }
+        return replace(self, rows=rows)
+
 
 def of_studies(studies: Iterable[Results]) -> list[Setting]:
     """The settings of these studies, those with most methods first, then those of most studies.
 
-    What several studies share, under whatever name, comes once.
+    What several studies share, under whatever name, comes once. A setting is called by the recipe that its runs had.
     """
     by_name: dict[tuple[str, str], dict[str, SelectedRuns]] = {}
     used: Counter[tuple[str, str]] = Counter()
     for results in studies:
-        named = [((arm.data, f"{arm.setting}, {results.scale}"), arm) for arm in results.arms]
-        used.update({setting for setting, _ in named})
-        for setting, arm in named:
-            if row := results.row(arm):
-                by_name.setdefault(setting, {}).setdefault(arm.method, row)
+        named = [((arm.data, _how(arm.setting, row)), arm, row) for arm in results.arms if (row := results.row(arm))]
+        used.update({setting for setting, _, _ in named})
+        for setting, arm, row in named:
+            by_name.setdefault(setting, {}).setdefault(arm.method, row)
     by_trials: dict[frozenset[str], Setting] = {}
     for (data, how), rows in sorted(by_name.items(), key=lambda item: (-len(item[1]), -used[item[0]])):
-        trials = frozenset(row.spec.trial.key for row in rows.values())
+        trials = frozenset(row.trial for row in rows.values())
         if not any(trials <= others for others in by_trials):
             by_trials[trials] = Setting(data, how, rows)
     return list(by_trials.values())
 
 
-def of_other_runs(store: Store, groups: Sequence[Group], known: set[str], selection: str) -> tuple[list[Setting], str]:
+def _how(setting: str, row: SelectedRuns) -> str:
+    (recipe,) = recipes_text([row.spec])
+    return f"{setting} · {recipe.removeprefix('recipe ')}"
+
+
+def of_other_runs(
+    stored: StoredRuns, groups: Sequence[Group], known: set[str], selection: str
+) -> tuple[list[Setting], str]:
     """Settings of the trials that are not known yet, by data set and recipe; and in a sentence what was left out."""
     kinds = [
         (data, recipe, list(trials))
@@ -56,33 +79,39 @@ def of_other_runs(store: Store, groups: Sequence[Group], known: set[str], select
     settings, left_out = [], sum(len(trials) for _, _, trials in kinds)
     for _, recipe, trials in kinds[:MOST_SETTINGS]:
         keys = [t.trial for t in sorted(trials, key=lambda t: -t.runs)[:MOST_TRIALS]]
-        rows = list(_readable(store, keys, selection))
+        rows = list(_readable(stored, keys, selection))
         left_out -= len(rows)
         if rows:
-            settings.append(Setting(rows[0].spec.data.title, recipe, dict(zip(_names(rows), rows, strict=True))))
+            titles = {row.trial: row.spec.objective.title for row in rows}
+            names = told_apart({row.trial: stored.specs[row.trial] for row in rows}, titles)
+            own = {names[row.trial]: row for row in rows}
+            settings.append(Setting(rows[0].spec.data.title, recipe, own))
     return settings, f"Not drawn: {left_out:,} more trials; the table of all runs has them." if left_out else ""
 
 
-def _readable(store: Store, keys: Iterable[str], selection: str) -> Iterator[SelectedRuns]:
+def _readable(stored: StoredRuns, keys: Iterable[str], selection: str) -> Iterator[SelectedRuns]:
     """Trials with a run; one of a method or data set that is not installed any more is left out."""
     for key in keys:
         try:
-            (runs,) = store.trials([key]).values()
-            row = SelectedRuns.of(runs, selection)
+            row = stored.select(key, selection)
         except InvarianceError:
             continue
-        if row.runs:
+        if row:
             yield row
 
 
-def _names(rows: Sequence[SelectedRuns]) -> list[str]:
-    """The method of each row, with the fields in which rows of one method differ."""
-    plain = [dict(flattened(row.spec.trial.to_json())) for row in rows]
-    titles = [row.spec.objective.title for row in rows]
-    names: list[str] = []
-    for fields, title in zip(plain, titles, strict=True):
-        same_method = [other for other, its in zip(plain, titles, strict=True) if its == title]
-        differing = [k for k in fields if any(other.get(k) != fields[k] for other in same_method)]
-        name = ", ".join([title, *(f"{k.rpartition('.')[2]} = {fields[k]}" for k in differing[:3])])
-        names.append(name if name not in names else f"{name} ({len(names)})")
+def told_apart(specs: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, str]:
+    """A name for each trial: its title, and the fields in which it is not like most of that title."""
+    names: dict[str, str] = {}
+    for title in dict.fromkeys(titles.values()):
+        own = {trial: dict(flattened(specs[trial])) for trial in specs if titles[trial] == title}
+        counts: dict[str, Counter[str]] = {}
+        for fields in own.values():
+            for field, value in fields.items():
+                counts.setdefault(field, Counter())[repr(value)] += 1
+        for trial, fields in own.items():
+            unlike = [k for k, v in fields.items() if k != "seed" and counts[k][repr(v)] * 2 <= len(own) > 1]
+            parts = [f"{k.rpartition('.')[2]} = {fields[k]}" for k in unlike[:MOST_FIELDS]]
+            name = ", ".join([title, *parts])
+            names[trial] = name if name not in names.values() else f"{name} ({trial[:6]})"
     return names

@@ -12,15 +12,22 @@ from invariance import __version__
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.core.errors import UnknownName
 from invariance.experiments.store import Store, Summary
+from invariance.experiments.stored_runs import StoredRuns
 from invariance.report.citation import citations
-from invariance.report.drawings import histories, spectra
+from invariance.report.drawings import histories
 from invariance.report.page import Chapter, Page
 from invariance.report.run_chapters import WORST_FIRST, failures, installed, methods, provenance, trials
 from invariance.report.settings import of_other_runs, of_studies
+from invariance.report.study_blocks import Asked, ShownStudy, curve_blocks, study_block, with_runs
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Plan, Results, Study
-from invariance.studies.support.results import refuse_held_out, results
+from invariance.studies.support.base import SCALES, Plan
+from invariance.studies.support.completeness import plans_with_runs
+from invariance.studies.support.results import refuse_held_out
+from invariance.studies.support.seeds import seed_table
 from invariance.training.selection import label
+
+COMPARED = ("average", "gap")
+"""Metrics whose distances from the printed numbers are summed up, each by itself."""
 
 
 def collect(
@@ -28,83 +35,82 @@ def collect(
     names: Sequence[str] = (),
     *,
     scale: str | None = None,
-    selection: str = "invariant",
+    asked: Asked | None = None,
     title: str = "",
     note: str = "",
 ) -> Page:
-    """The page of the named studies, or of all with runs, at a scale, or at the largest with runs."""
-    refuse_held_out(selection)
-    studies = [results(plan, store, selection) for plan in _plans(store, names, scale)]
-    page = study_page(store, studies, selection, others=not names)
+    """The page of the named studies, or of all with runs, at a scale, or at the most complete and all others."""
+    asked = asked or Asked()
+    refuse_held_out(asked.selection)
+    stored = StoredRuns(store)
+    page = study_page(stored, _plans(stored, names, scale), asked, others=not names)
     return replace(page, title=title or page.title, note=note)
 
 
-def study_page(store: Store, studies: Sequence[Results], selection: str, *, others: bool = False) -> Page:
-    """The page of these studies; ``others`` draws the runs of the store that belong to none of them too."""
-    groups, runs = store.groups(), store.summaries()
-    settings, not_drawn = of_studies(studies), ""
+def study_page(stored: StoredRuns, plans: Sequence[Sequence[Plan]], asked: Asked, *, others: bool = False) -> Page:
+    """The page of studies, each at one scale or at several.
+
+    ``others`` draws the runs of the store that belong to none of them too.
+    """
+    studies = [study_block(stored, own, asked) for own in plans]
+    groups, runs = stored.store.groups(), stored.summaries
+    every = [each for study in studies for each in study.results]
+    settings, not_drawn = of_studies(every), ""
     if others:
-        known = {key for study in studies for key in study.rows}
-        more, not_drawn = of_other_runs(store, groups, known, selection)
+        known = {row.trial for each in every for row in each.rows.values()}
+        more, not_drawn = of_other_runs(stored, groups, known, asked.selection)
         settings += more
-    artefacts = [study.plan.study.show(study) for study in studies]
-    curves, curves_left_out = spectra(settings, selection)
+    curves, curves_left_out = curve_blocks(settings, asked) if settings else ((), "")
     lines, lines_left_out = histories(settings)
+    paper, ours = ([s.block for s in studies if bool(s.first.plan.study.number) == own] for own in (True, False))
+    seeds = tuple(seed_table(study.first) for study in with_runs(studies))
     chapters = (
-        Chapter("studies", "Studies", artefacts=tuple(chain.from_iterable(artefacts))),
-        Chapter("curves", "Accuracy over environments", (), curves, f"{curves_left_out} {not_drawn}".strip()),
-        Chapter("histories", "Training histories", (), lines, f"{lines_left_out} {not_drawn}".strip()),
-        trials(groups),
+        Chapter("paper", "The paper's tables and figures", blocks=tuple(paper)),
+        Chapter("ours", "Studies of our own", blocks=tuple(ours)),
+        Chapter(
+            "curves", "Accuracy over environments", (), (), f"{curves_left_out} {not_drawn}".strip(), blocks=curves
+        ),
+        Chapter("histories", "Training histories", (), lines, f"{lines_left_out} {not_drawn}".strip(), folded=True),
+        Chapter("seeds", "Every seed", artefacts=seeds, folded=True),
+        trials(groups, stored.specs),
         failures(runs),
         methods(installed({run.method for run in runs})),
-        provenance(store.provenances()),
+        provenance(stored.store.provenances()),
     )
     return Page(
         title=f"Report on {len(runs):,} run{'' if len(runs) == 1 else 's'}",
         note="",
-        made=_made(store, selection),
+        made=_made(stored.store, asked),
         facts=_facts(runs),
-        summary=(_overview(studies, artefacts, others=others),) if studies else (),
-        chapters=tuple(chapter for chapter in chapters if chapter.words or chapter.artefacts or chapter.left_out),
+        summary=(_overview(studies, others=others),) if studies else (),
+        chapters=tuple(c for c in chapters if c.words or c.artefacts or c.blocks or c.left_out),
         citations=citations(),
     )
 
 
-def _plans(store: Store, names: Sequence[str], scale: str | None) -> Iterator[Plan]:
-    """A study without runs is shown if it needs none, after all others, or if it was asked for.
+def _plans(stored: StoredRuns, names: Sequence[str], scale: str | None) -> list[list[Plan]]:
+    """The paper's tables and figures in its order, then our studies; those that need no runs come last.
 
-    Among studies that have some, one that can have none yet is shown too: it says what it waits for.
+    A study without runs is shown if it needs none or was asked for.
     """
     if scale is not None and scale not in SCALES:
         raise UnknownName.of("scale", scale, SCALES)
-    scales = [scale] if scale else list(SCALES)[::-1]
-    stored = {group.trial for group in store.groups()}
     studies = [STUDIES[name]() for name in names] or [cls() for cls in STUDIES.classes.values()]
-    plans = [_largest(study, scales, stored) for study in studies]
-    some = any(_has_runs(plan, stored) for plan in plans)
-    for plan in sorted(plans, key=lambda plan: not names and not plan.arms):
-        waits = some and all(arm.waits for arm in plan.arms)
-        if names or not plan.arms or waits or _has_runs(plan, stored):
-            yield plan
+    plans = plans_with_runs(studies, stored, [scale] if scale else list(SCALES))
+    shown = [own for own in plans.values() if names or not own[0].arms or stored.held(own[0].identities)]
+    return sorted(shown, key=lambda own: (not own[0].study.number, own[0].study.position, not own[0].arms))
 
 
-def _largest(study: Study, scales: Sequence[str], stored: set[str]) -> Plan:
-    """The study at the first of these scales that has runs; if none has, at the first."""
-    first = study.plan(scales[0])
-    if _has_runs(first, stored):
-        return first
-    return next((plan for plan in map(study.plan, scales[1:]) if _has_runs(plan, stored)), first)
-
-
-def _has_runs(plan: Plan, stored: set[str]) -> bool:
-    return any(arm.spec and arm.spec.trial.key in stored for arm in plan.arms)
-
-
-def _made(store: Store, selection: str) -> str:
+def _made(store: Store, asked: Asked) -> str:
     today = date.today()
+    seeds = (
+        "Collapsed seeds are averaged with the others."
+        if asked.with_collapsed
+        else "Collapsed seeds are counted and not averaged."
+    )
     return (
         f"Made by invariance {__version__} on {today.day} {today:%B %Y} from {store.path.name}. "
-        f"Checkpoint of each run: {label(selection)}."
+        f"Checkpoint of each run: {label(asked.selection)}. {seeds}"
     )
 
 
@@ -117,32 +123,47 @@ def _facts(runs: Sequence[Summary]) -> tuple[tuple[str, str], ...]:
     return (*((name, f"{many:,}") for name, many in facts), ("computed", spent))
 
 
-def _overview(studies: Sequence[Results], artefacts: Sequence[Sequence[Artefact]], *, others: bool) -> Table:
+def _overview(studies: Sequence[ShownStudy], *, others: bool) -> Table:
     """Every study in one line: how much of it there is, and how far it is from what is printed."""
     lines = []
-    for study, shown in zip(studies, artefacts, strict=True):
-        arms = study.arms
-        filled = sum(1 for arm in arms if (row := study.row(arm)) and row.chosen)
-        differences = [abs(q.difference) for q in _quantities(shown) if not math.isnan(q.difference)]
-        far = Quantity((fmean(differences),)) if differences else ""
-        farthest = Quantity((max(differences),)) if differences else ""
-        places = f"{filled} of {len(arms)}" if arms else "no runs needed"
-        cells = (study.scale if arms else "", places, len(differences) or "", far, farthest)
-        lines.append(Line(study.plan.study.title, cells))
+    for study in studies:
+        arms = study.first.arms
+        rows = study.first.rows.values()
+        places = f"{sum(study.first.row(arm) is not None for arm in arms)} of {len(arms)}" if arms else "no runs needed"
+        seeds = f"{sum(len(row.chosen) for row in rows)} of {sum(len(row.runs) for row in rows)}" if rows else ""
+        far = chain.from_iterable(_distance(study.block.first, metric) for metric in COMPARED)
+        lines.append(Line(study.block.title, (study.first.scale if arms else "", places, seeds, *far)))
     caption = (
-        "What the store holds of each, how many of its numbers stand beside a printed one, and how far our means are "
-        "from these, in percentage points."
+        "What the store holds of each: places with a run, and of their seeds those that are averaged. Then how many of "
+        "its averages and gaps stand beside a printed one, and how far our means are from these, in percentage points."
     )
-    names = ("scale", "places filled", "printed", "mean |Δ|", "largest |Δ|")
+    names = ("printed", "mean |Δ|", "largest |Δ|")
+    columns = (
+        Column("scale"),
+        Column("places filled"),
+        Column("seeds averaged"),
+        *(Column(name, m) for m in COMPARED for name in names),
+    )
     notes = tuple(_overview_notes(studies, others=others))
-    title = "Studies at a glance"
-    return Table("overview", title, caption, "study", tuple(map(Column, names)), tuple(lines), notes=notes)
+    return Table("overview", "Studies at a glance", caption, "study", columns, tuple(lines), notes=notes)
 
 
-def _overview_notes(studies: Sequence[Results], *, others: bool) -> Iterator[str]:
-    used = {study.scale for study in studies if study.arms}
+def _distance(artefacts: Sequence[Artefact], metric: str) -> tuple[int | str, Quantity | str, Quantity | str]:
+    """Of all numbers of one metric from the printed ones: how many, the mean and the largest."""
+    own = [q for q in _quantities(artefacts) if q.metric == metric and not math.isnan(q.difference)]
+    distances = [abs(q.difference) for q in own]
+    if not distances:
+        return "", "", ""
+    return len(distances), Quantity((fmean(distances),)), Quantity((max(distances),))
+
+
+def _overview_notes(studies: Sequence[ShownStudy], *, others: bool) -> Iterator[str]:
+    used = {each.scale for study in studies for each in study.results if each.arms}
     yield from (f"{scale}: {SCALES[scale].about}." for scale in SCALES if scale in used)
-    shown = {study.plan.study.name for study in studies}
+    several = [study.block.title.partition(":")[0] for study in studies if len(study.results) > 1]
+    if several:
+        yield f"Runs at several scales, to choose between: {', '.join(several)}."
+    shown = {study.block.name for study in studies}
     missing = [name for name in STUDIES.classes if name not in shown] if others else []
     if missing:
         yield f"Not shown, since the store holds none of their runs: {', '.join(missing)}."

@@ -1,9 +1,10 @@
 """How the paper's protocol, taken literally, ends, and how the debiased recipe does."""
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import ClassVar, final
 
-from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
+from invariance.core.artefacts import Artefact, Column, Curve, Figure, Flag, Line, Lines, Table
 from invariance.experiments.run import Run
 from invariance.studies.support.base import BASELINES, SCALES, Arm, Detail, Results, Study, arm
 from invariance.training.selection import Checkpoint
@@ -29,8 +30,8 @@ class Collapse(Study):
 
     title: ClassVar[str] = "Collapse: the paper's protocol and the debiased recipe over a run"
     caption: ClassVar[str] = (
-        "Colored-MNIST, one seed. Dashed: the paper's small-batch protocol, 200 epochs at a constant rate, the weight "
-        "of the penalty 1 and after a quarter of the run 10⁶. Solid: the debiased recipe, 12 epochs. Where logits go "
+        "Colored-MNIST, one seed. Above: the paper's small-batch protocol, 200 epochs at a constant rate, the weight "
+        "of the penalty 1 and after a quarter of the run 10⁶. Below: the debiased recipe, 12 epochs. Where logits go "
         "to zero, the penalty is zero too: the model has collapsed."
     )
     most_seeds: ClassVar[int | None] = 1
@@ -40,14 +41,11 @@ class Collapse(Study):
         return paper_arms(scale, (*BASELINES, "BLOC-IRM")) + debiased
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
-        """A figure of three panels and a table, of the first seed."""
+        """A figure of three panels for each recipe and a table, of the first seed."""
         arms = results.arms
         first = [(a, row.runs[0]) for a in arms if (row := results.row(a)) and row.runs[0].history]
         drawn = [(a, run) for a, run in first if a.method in METHODS]
-        panels = tuple(
-            Lines(label.partition(",")[0], "share of the run", label, tuple(_curve(a, run, of) for a, run in drawn))
-            for label, of in PANELS.items()
-        )
+        panels = tuple(_panel(setting, measure, drawn) for setting in (PAPER, DEBIASED) for measure in PANELS)
         notes = results.notes(arms)
         figure = Figure(self.name, self.title, self.caption, panels, results.provenance, notes)
         columns = tuple(Column(name, moment) for moment in MOMENTS for name in ("average", "gap"))
@@ -79,6 +77,17 @@ def _moments(run: Run) -> tuple[float | str, ...]:
     return (*scores, *logits, collapsed[0] if collapsed else "never")
 
 
+def _panel(setting: str, measure: str, drawn: Sequence[tuple[Arm, Run]]) -> Lines:
+    """A measure over the runs of one recipe; the axes of both recipes reach equally far."""
+    of = PANELS[measure]
+    values = [value for _, run in drawn for value in map(of, run.history) if isfinite(value)]
+    margin = 0.05 * (max(values) - min(values)) if values else 0.0
+    span = (min(values) - margin, max(values) + margin) if margin else None
+    curves = tuple(_curve(a, run, of) for a, run in drawn if a.setting == setting)
+    return Lines(f"{setting}: {measure.partition(',')[0]}", "share of the run", measure, curves, span=span)
+
+
 def _curve(arm: Arm, run: Run, of: Measure) -> Curve:
     x = tuple(c.step / run.history[-1].step for c in run.history)
-    return Curve(f"{arm.method}, {arm.setting}", x, tuple(map(of, run.history)), dashed=arm.setting == PAPER)
+    flags = tuple(Flag(at, of(c), "collapsed") for at, c in zip(x, run.history, strict=True) if c.collapsed)
+    return Curve(arm.method, x, tuple(map(of, run.history)), method=arm.method, flags=flags)

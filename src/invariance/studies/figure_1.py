@@ -12,7 +12,9 @@ METHODS = ("IRMv1", "IRMv0", "REx")
 class Figure1(Sweep):
     """Three methods over the size of a batch."""
 
-    title: ClassVar[str] = "Figure 1: accuracy over batch size, three methods"
+    number: ClassVar[str] = "Figure 1"
+    position: ClassVar[int] = 1
+    title: ClassVar[str] = "accuracy over batch size, three methods"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments of Colored-MNIST, in %, with a band of one "
         "standard deviation over seeds. The point at the right is the full batch by its own recipe; all other sizes "

@@ -10,7 +10,9 @@ from invariance.studies.support.sweep import Sweep, batch_arms
 class FigureA1(Sweep):
     """All baselines over the size of a batch."""
 
-    title: ClassVar[str] = "Figure A1: accuracy over batch size, all baselines"
+    number: ClassVar[str] = "Figure A1"
+    position: ClassVar[int] = 7
+    title: ClassVar[str] = "accuracy over batch size, all baselines"
     caption: ClassVar[str] = (
         "As Figure 1, for all seven baselines: average accuracy and accuracy gap over 19 test environments of "
         "Colored-MNIST, in %, with a band of one standard deviation over seeds; the full batch at the right. The "

@@ -15,7 +15,9 @@ POINTS: dict[Detail, int] = {"low": 5, "medium": 21, "high": 51}
 class FigureA2(Study):
     """How flat the loss is around what large and what small batches find."""
 
-    title: ClassVar[str] = "Figure A2: the loss around the trained weights"
+    number: ClassVar[str] = "Figure A2"
+    position: ClassVar[int] = 8
+    title: ClassVar[str] = "the loss around the trained weights"
     caption: ClassVar[str] = (
         "Mean test loss of IRMv1 on Colored-MNIST on a plane through its trained weights (the middle), without "
         "penalty. Both directions are random, the same in both panels, and filter-normalised: at a distance of 1 "
@@ -37,7 +39,7 @@ class FigureA2(Study):
         grids = {a.setting: grid for a in arms if (grid := _first(results, a))}
         panels = tuple(_surface(setting, grid) for setting, grid in grids.items())
         notes = (*results.notes(arms), *(_flatness(setting, grid) for setting, grid in grids.items()))
-        return (Figure(self.name, self.title, self.caption, panels, results.provenance, notes),)
+        return (Figure(self.name, self.title, self.caption, panels, results.provenance, notes, self.number),)
 
 
 def _first(results: Results, arm: Arm) -> LossGrid | None:

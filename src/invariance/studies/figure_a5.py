@@ -11,7 +11,9 @@ from invariance.studies.support.sweep import Sweep, batch_arms
 class FigureA5(Sweep):
     """Figure 1 on the other small data set."""
 
-    title: ClassVar[str] = "Figure A5: accuracy over batch size, Colored-FMNIST"
+    number: ClassVar[str] = "Figure A5"
+    position: ClassVar[int] = 11
+    title: ClassVar[str] = "accuracy over batch size, Colored-FMNIST"
     caption: ClassVar[str] = (
         "As Figure 1, on Colored-FMNIST: average accuracy and accuracy gap over 19 test environments, in %, with a "
         "band of one standard deviation over seeds; the full batch (45,000 images, drawn at 50,000) at the right. "

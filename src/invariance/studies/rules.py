@@ -10,7 +10,7 @@ from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
 from invariance.training.selection import RULES, label
 
 DATA = ("Colored-MNIST", "Colored-FMNIST")
-PROFILES = {"debiased": "debiased", "penalty alone": "short"}
+PROFILES = {"debiased": "debiased", "penalty alone": "two-phase"}
 COLUMNS = (*PROFILES, PAPER)
 
 
@@ -22,7 +22,9 @@ class Rules(Study):
     caption: ClassVar[str] = (
         "Accuracy over 19 test environments, in %, of IRMv1, REx and BLOC-IRM at the checkpoints that each rule takes "
         "of the same runs, on Colored-MNIST and, but for the paper's profile, Colored-FMNIST. The oracle looks at the "
-        "test environments; the others see samples held out from the training environments at most."
+        "test environments; the others see samples held out from the training environments at most. ± is the "
+        "population standard deviation over all runs of a profile, of three methods on one or two data sets, and not "
+        "over seeds of one method."
     )
 
     def arms(self, scale: str) -> list[Arm]:
@@ -43,13 +45,18 @@ class Rules(Study):
             for rule in rules
         )
         columns = tuple(Column(metric, profile) for profile in COLUMNS for metric in METRICS)
-        seeds = results.provenance.partition(" · checkpoint")[0]
-        return (Table(self.name, self.title, self.caption, "rule", columns, lines, seeds, results.notes(arms)),)
+        made, notes, over = results.runs_text, results.notes(arms), "runs of a profile"
+        return (Table(self.name, self.title, self.caption, "rule", columns, lines, made, notes, over=over),)
 
 
 def _quantity(results: Results, arms: Sequence[Arm], profile: str, rule: str, metric: str) -> Quantity:
     """A value for every run of a profile; a run whose chosen model has collapsed has none, and is counted."""
-    rows = [SelectedRuns.of(row.runs, rule) for a in arms if a.setting == profile and (row := results.row(a))]
-    failures = sum(len(row.failures) for row in rows)
+    rows = [
+        SelectedRuns.of(row.runs, rule, with_collapsed=results.with_collapsed)
+        for a in arms
+        if a.setting == profile and (row := results.row(a))
+    ]
     values = tuple(value for row in rows for value in row.values(METRICS[metric]))
-    return Quantity(values, note=f"{failures} of {failures + len(values)} without a value" if failures else "")
+    runs, collapsed = sum(len(row.runs) for row in rows), sum(row.collapsed for row in rows)
+    note = f"{runs - len(values)} of {runs} without a value" if len(values) < runs else ""
+    return Quantity(values, None, note, runs, collapsed, metric)

@@ -14,7 +14,9 @@ LARGER = ("Colored-Object", "CIFAR-MNIST", "CelebA", "VLCS", "PACS")
 class Table5(AccuracyTable):
     """BLOC-IRM against everything else on five larger data sets."""
 
-    title: ClassVar[str] = "Table 5: all methods on five larger data sets"
+    number: ClassVar[str] = "Table 5"
+    position: ClassVar[int] = 5
+    title: ClassVar[str] = "all methods on five larger data sets"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap, in %, over 19 test environments, or over the four domains of VLCS and "
         "PACS; ResNet-18, small batches. The paper's claim: BLOC-IRM has the highest average everywhere, and mostly "

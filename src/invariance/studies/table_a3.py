@@ -10,7 +10,9 @@ from invariance.studies.support.base import Arm, arm
 class TableA3(AccuracyTable):
     """BLOC-IRM with the penalties of other methods in its upper level."""
 
-    title: ClassVar[str] = "Table A3: what BLOC-IRM penalises"
+    number: ClassVar[str] = "Table A3"
+    position: ClassVar[int] = 14
+    title: ClassVar[str] = "what BLOC-IRM penalises"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments, in %; small batches. BLOC-IRM penalises the "
         "gradient by the head; the others put the penalty of IRMv1, REx or Fishr in its place. SparseIRM stands for "

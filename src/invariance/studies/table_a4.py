@@ -3,14 +3,16 @@
 from typing import ClassVar, final
 
 from invariance.studies.support.accuracy import AccuracyTable
-from invariance.studies.support.base import BASELINES, Arm, arm
+from invariance.studies.support.base import BASELINES, OWN, Arm, arm
 
 
 @final
 class TableA4(AccuracyTable):
     """A second thing that changes between training environments: how frequent classes, digits or shades are."""
 
-    title: ClassVar[str] = "Table A4: environments that also differ in classes, digits or shades"
+    number: ClassVar[str] = "Table A4"
+    position: ClassVar[int] = 15
+    title: ClassVar[str] = "environments that also differ in classes, digits or shades"
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments, in %; small batches. Training environments "
         "differ in β and in one more respect (Krueger et al. 2021), here at p = 0.5, a number the paper does not "
@@ -23,5 +25,5 @@ class TableA4(AccuracyTable):
             arm(scale, method, data, f"{shift} imbalance", "small-batch", {"data": {"shift": shift}})
             for data in ("Colored-MNIST", "Colored-FMNIST")
             for shift in ("class", "digit", "colour")
-            for method in ("GrayScale", "ERM", *BASELINES, "BLOC-IRM")
+            for method in ("GrayScale", "ERM", *BASELINES, "BLOC-IRM", OWN)
         ]

@@ -72,13 +72,10 @@ class Training:
         environments = arranged(environments, recipe, seed)
         self.method, self.recipe, self.seed, self.first = method, recipe, seed, first
         self.data = Batch.of(environments, family)
-        rows = len(self.data.y)
         names = [e.name for e in environments]
         sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
         self.samplers = [size and BatchSampler(names, self.data.counts, size, seed) for size in sizes]
-        before, after = (recipe.epochs * math.ceil(rows / min(rows, size or rows)) for size in sizes)
-        self.switch = first + round(recipe.warmup * before)
-        self.steps = self.switch + (after - round(recipe.warmup * after))
+        self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
         self.model = method.prepare(model, len(environments), generator(seed, "objective")).train()
         self.players = {player.name: player for player in method.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from invariance.core.errors import BadValue
-from invariance.core.provenance import cores
-from invariance.experiments.engine import run_all
+from invariance.experiments.engines.base import Engine
+from invariance.experiments.engines.local import Local
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
 from invariance.recipes.search import SearchSpace
@@ -84,7 +84,7 @@ def tune(
     ranges: SearchSpace | None = None,
     study: Path = Path("tune.db"),
     store: Path = Path("runs.db"),
-    workers: int | None = None,
+    engine: Engine | None = None,
     run: Runner | None = None,
     watch: Watch = lambda tuning: None,
 ) -> Tuning:
@@ -101,11 +101,11 @@ def tune(
             raise
         raise BadValue("tuning needs Optuna: pip install 'invariance[tune]'") from None
     search = Search(data, method, recipe, rule, seeds, first_seed, changes or {}, ranges or {})
-    many = workers or cores()
-    each = math.ceil(RUNS_PER_WORKER * many / len(search.runs(search.profile)))
+    engine = engine or Local()
+    each = math.ceil(RUNS_PER_WORKER * engine.capacity() / len(search.runs(search.profile)))
     with opened(search, study) as kept:
         while begun := begin(kept, search, trials, each):
-            (run or _runner(store, many))([spec for trial in begun for spec in search.runs(trial.settings)])
+            (run or _runner(store, engine))([spec for trial in begun for spec in search.runs(trial.settings)])
             with Store(store) as runs:
                 for trial in begun:
                     tell(kept, trial, *_outcome(search, trial, runs))
@@ -114,9 +114,9 @@ def tune(
         return Tuning(search, study, trials, told(kept), importances(kept))
 
 
-def _runner(store: Path, workers: int) -> Runner:
+def _runner(store: Path, engine: Engine) -> Runner:
     def run(specs: list[Spec]) -> None:
-        for _ in run_all(specs, store, workers):
+        for _ in engine.run(specs, store):
             pass
 
     return run

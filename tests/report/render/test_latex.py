@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from invariance.core.artefacts import Line
+from invariance.core.artefacts import Formula, Line
 from invariance.report.render.latex import document, escape, latex
 
 
@@ -34,6 +34,7 @@ def test_groups_of_columns_get_rules(table):
     text = latex(table)
     assert r" & \multicolumn{3}{c}{average} & \multicolumn{3}{c}{gap} \\" in text
     assert r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}" in text
+    assert text.count(r"\begin{table}") == 1
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 3
     assert r"GrayScale & 68.3 $\pm$ 0.3 & 68.33 $\pm$ 0.31 & $-$0.0" in text
 
@@ -41,10 +42,22 @@ def test_groups_of_columns_get_rules(table):
 def test_a_table_that_is_longer_than_a_page_goes_on_on_the_next(table):
     long = replace(table, columns=table.columns[:1], lines=tuple(Line(str(i), (float(i),)) for i in range(100)))
     text = latex(long)
-    assert text.count(r"\begin{table}") == text.count(r"\toprule") == 3
-    assert text.count(", continued") == 2
-    assert text.count(r"\label") == 1
+    assert text.count(r"\begin{longtable}") == text.count(r"\toprule") == text.count(r"\endhead") == 1
+    assert text.count(r"\label") == text.count(r"\caption") == 1
     assert r"99 & 99 \\" in text
+
+
+def test_the_number_of_the_paper_is_in_the_label_and_not_in_the_caption(table):
+    text = latex(replace(table, number="Table 4", title="large and small batches"))
+    assert r"\caption{Large and small batches. Average" in text
+    assert r"\label{table:table-4}" in text
+    assert "Table 4" not in text
+
+
+def test_a_formula_is_set_as_mathematics(histories):
+    panel = replace(histories.panels[0], y_label=Formula("‖∇_w R^e‖²"))
+    text = latex(replace(histories, caption="‖∇_w R^e‖² over updates.", panels=(panel,)), "x.pdf")
+    assert r"$\| \nabla _{w} R^{e}\| {}^2 $ over updates." in text
 
 
 def test_a_figure_shows_its_picture(lines):

@@ -35,10 +35,10 @@ def test_a_part_of_a_split_sheet_has_no_blank_rows(table):
     blank = Table(
         "t", "", "", "m", (Column("x", "A"), Column("y", "B")), (Line("one", ("", 1.0)), Line("two", (2.0, "")))
     )
-    parts = sheets(blank)[0].split()
+    parts = [sheets(blank)[0].part(slice(i, i + 1)) for i in range(2)]
     assert [part.title for part in parts] == ["A", "B"]
     assert [[row.label for row in part.rows] for part in parts] == [["two"], ["one"]]
-    assert len(sheet.split()) == 3
+    assert [column.group for column in sheet.part(slice(1, 3)).columns] == [c.group for c in table.columns[2:]]
 
 
 def test_curves_stand_beside_each_other_over_all_their_positions():

@@ -19,7 +19,19 @@ def test_a_table_fits_into_a_hundred_columns(table):
     assert "small batch · Colored-MNIST" in text
     assert " ".join(text.split("GrayScale")[1].split()[:8]) == "68.3 ±0.3 68.33 −0.0 69.3 ±0.3 68.33 +1.0"
     assert "b collapsed 1 of 3" in text
-    assert "…" not in text.split("small batch")[0]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_at_any_width_every_table_keeps_its_names_and_its_numbers(table, width):
+    text = printed(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    words = text.split()
+    for line in table.lines:
+        assert line.label in words
+        for cell in line.cells:
+            if cell:
+                assert f"{cell.printed.mean:.2f}" in words
 
 
 def test_curves_are_bars(lines):

@@ -6,6 +6,7 @@ from invariance.core.artefacts import Lines, Quantity, Sparkline
 from invariance.core.errors import BadValue
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
+from invariance.experiments.stored_runs import StoredRuns
 from invariance.studies.support.comparison import Comparison
 from invariance.studies.support.results import held_out, results, specs
 
@@ -24,7 +25,7 @@ def store(tmp_path):
 
 def compared(store: Store, *methods: Spec, selection: str = "last", seeds: range | None = None):
     plan = Comparison(methods).plan("full")
-    found = results(plan, store, selection, seeds=seeds)
+    found = results(plan, StoredRuns(store), selection, seeds=seeds)
     return found, *plan.study.show(found)
 
 
@@ -80,7 +81,7 @@ def test_only_the_seeds_that_were_asked_for_count(store, run):
         store.add(run(own.with_seed(seed), 0.1 * (seed + 1)))
     found, table, _ = compared(store, own, seeds=range(1, 3))
     assert table.lines[0].cells[0].ours == pytest.approx((20, 30))
-    assert found.rows[own.trial.key].to_json()["first_seed"] == 1
+    assert [row.to_json()["first_seed"] for row in found.rows.values()] == [1]
 
 
 def test_a_run_that_was_made_under_another_name_of_its_recipe_counts(store, run):

@@ -53,6 +53,8 @@ class FolderFormat(Format):
     """A file, or several, for each table and figure."""
 
     output: ClassVar[str] = "report"
+    everything: ClassVar[bool] = False
+    """Whether long data are written too: every run, every seed, every history."""
 
     @abstractmethod
     def add(self, artefact: Artefact, folder: Folder) -> None:
@@ -69,8 +71,9 @@ class FolderFormat(Format):
 
     def write(self, page: Page, path: Path) -> str:
         """Everything but figures in which nothing is drawn."""
-        folder = Folder(path, palette(page.artefacts()))
-        artefacts = [a for a in page.artefacts() if not (isinstance(a, Figure) and is_empty(a))]
+        shown = list(page.artefacts(folded=self.everything))
+        folder = Folder(path, palette(shown))
+        artefacts = [a for a in shown if not (isinstance(a, Figure) and is_empty(a))]
         for artefact in artefacts:
             self.add(artefact, folder)
         self.finish(artefacts, folder)

@@ -3,7 +3,8 @@
 from typing import ClassVar, final
 
 from invariance.report.formats.base import FileFormat
-from invariance.report.page import Page, render
+from invariance.report.html_page import render
+from invariance.report.page import Page
 
 
 @final

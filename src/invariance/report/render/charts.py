@@ -2,23 +2,29 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from invariance.core.artefacts import Boxes, Curve, Figure, Lines, Panel, Surface
+from invariance.core.artefacts import Boxes, Curve, Figure, Formula, Lines, Panel, Surface
 from invariance.core.text import clean
 from invariance.report.render.formats import plain
+from invariance.report.render.formulas import as_html
 from invariance.report.render.palette import Palette
 
-CROWDED = 12
-"""More curves than this are not listed together under the pointer."""
 FEW_TICKS = 9
 """Up to so many places on a logarithmic axis are its ticks."""
 ASIDE = 0.5
 """Of the distance between two named positions, the part that is used to set dots side by side."""
 LONG = 24
 """Characters of a name on an axis."""
+FEW_BANDS = 4
+"""Bands that are still told apart."""
+MANY_POINTS = 60
+"""More points of a curve than this are not marked one by one."""
+SYMBOLS_OF_CURVES = ("circle", "square", "diamond", "pentagon", "hexagon", "star")
+"""What tells curves of one method apart in a panel."""
 FEW = 40
 """Up to so many values of a group are drawn as points too."""
 
@@ -33,12 +39,35 @@ def charts(figure: Figure, palette: Palette) -> list[dict[str, Any]]:
 
 def legend(figure: Figure, palette: Palette) -> list[dict[str, str]]:
     """Every curve of a figure once, as it is drawn; boxes are named on their axis."""
-    names = dict.fromkeys(c.label for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves if c.x)
-    dashed = {c.label for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves if c.dashed}
+    curves = {c.label: c for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves if c.x or c.flags}
     return [
-        {"name": clean(name), "colour": palette[name].colour, "dash": "dash" if name in dashed else palette[name].dash}
-        for name in names
+        {
+            "name": clean(name),
+            "colour": palette[curve.drawn_as].colour,
+            "dash": "dash" if curve.dashed else palette[curve.drawn_as].dash,
+        }
+        for name, curve in curves.items()
     ]
+
+
+def explained(figure: Figure) -> list[str]:
+    """What the marks in a figure mean, in a sentence each; only those that are there."""
+    lines = [panel for panel in figure.panels if isinstance(panel, Lines)]
+    curves = [curve for panel in lines for curve in panel.curves]
+    marks = dict.fromkeys(mark for panel in lines for mark in panel.marks)
+    sentences = [f"{'▲' if mark.kind == 'triangle' else 'Vertical line'}: {mark.name}." for mark in marks]
+    if any(curve.printed for curve in curves):
+        sentences.append("Hollow circles: printed in the paper.")
+    if any(curve.flags for curve in curves):
+        sentences.append("✕: seeds collapsed here, some or all; where all did, it stands at their mean.")
+    if any(crowded(panel) for panel in lines):
+        sentences.append("Bands of one standard deviation appear for the method under the pointer.")
+    return sentences
+
+
+def crowded(panel: Lines) -> bool:
+    """Whether bands would lie over each other, so that only one is shown at a time."""
+    return sum(bool(curve.low) for curve in panel.curves) > FEW_BANDS and not panel.places
 
 
 def embedded(value: Any) -> str:
@@ -50,8 +79,8 @@ def embedded(value: Any) -> str:
 
 
 def label(text: str) -> str:
-    """Text as plotly shows it literally: it reads some tags and entities in labels."""
-    return escape(clean(text), quote=False)
+    """Text as plotly shows it literally: it reads some tags and entities in labels. A formula is typeset."""
+    return as_html(text) if isinstance(text, Formula) else escape(clean(text), quote=False)
 
 
 def _ticks(places: Sequence[float], names: Iterable[str]) -> dict[str, Any]:
@@ -75,11 +104,12 @@ def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
         traces = [_dots(curve, i, len(panel.curves), palette) for i, curve in enumerate(panel.curves)]
     else:
         traces = [_band(curve, palette) for curve in panel.curves if curve.low and curve.high]
-        traces += [_line(curve, palette, log=panel.log_y) for curve in panel.curves]
+        traces += [_line(curve, palette, panel, symbol) for curve, symbol in with_symbols(panel.curves)]
+        traces += [trace for curve in panel.curves for trace in _points(curve, palette)]
     layout: dict[str, Any] = {
         "xaxis": _axis(panel.x_label) | (_logarithmic([x for c in panel.curves for x in c.x]) if panel.log_x else {}),
         "yaxis": _axis(panel.y_label) | (_logarithmic([y for c in panel.curves for y in c.y]) if panel.log_y else {}),
-        "hovermode": "x unified" if len(panel.curves) <= CROWDED and not panel.places else "closest",
+        "hovermode": "x unified" if len(panel.curves) <= FEW_BANDS and not panel.places else "closest",
     }
     if panel.places:
         layout["xaxis"] |= _ticks(range(len(panel.places)), panel.places) | {"range": [-0.5, len(panel.places) - 0.5]}
@@ -89,29 +119,78 @@ def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
         layout["xaxis"] |= _ticks(values, map(plain, values)) | {"range": ends}
     if panel.span:
         layout["yaxis"]["range"] = [math.log10(end) for end in panel.span] if panel.log_y else list(panel.span)
-    return {"traces": traces, "layout": layout}
+    layout |= _marked(panel)
+    return {"traces": traces, "layout": layout, "crowded": crowded(panel)}
 
 
-def _line(curve: Curve, palette: Palette, *, log: bool) -> dict[str, Any]:
-    """A curve, with a hole where a logarithmic axis has no place for it."""
-    style = palette[curve.label]
+def with_symbols(curves: Sequence[Curve]) -> Iterator[tuple[Curve, str]]:
+    """Every curve with a symbol that no other one of its method has."""
+    seen: Counter[str] = Counter()
+    for curve in curves:
+        yield curve, SYMBOLS_OF_CURVES[seen[curve.drawn_as] % len(SYMBOLS_OF_CURVES)]
+        seen[curve.drawn_as] += 1
+
+
+def _marked(panel: Lines) -> dict[str, Any]:
+    """A line across where the paper has one, with its name."""
+    marks = [mark for mark in panel.marks if mark.kind == "line"]
+    at = [math.log10(mark.x) if panel.log_x else mark.x for mark in marks]
+    line = {"color": "#888888", "width": 1, "dash": "dot"}
+    lines = [{"type": "line", "x0": m.x, "x1": m.x, "y0": 0, "y1": 1, "yref": "paper", "line": line} for m in marks]
+    names = [
+        {"x": x, "y": 1, "yref": "paper", "text": label(m.name), "showarrow": False, "yanchor": "bottom"}
+        for x, m in zip(at, marks, strict=True)
+    ]
+    return {"shapes": lines, "annotations": names} if marks else {}
+
+
+def _line(curve: Curve, palette: Palette, panel: Lines, symbol: str) -> dict[str, Any]:
+    """A curve with a mark at every point, and a hole where a logarithmic axis has no place for it."""
+    style = palette[curve.drawn_as]
     dash = "dash" if curve.dashed else style.dash
+    triangles = {mark.x for mark in panel.marks if mark.kind == "triangle"}
+    symbols = ["triangle-up" if x in triangles else symbol for x in curve.x] if triangles else symbol
+    sizes = [11 if x in triangles else 5 for x in curve.x] if triangles else 6
+    mode = "markers" if len(curve.x) == 1 else "lines+markers" if len(curve.x) <= MANY_POINTS else "lines"
     return {
         "type": "scatter",
-        "mode": "lines" if len(curve.x) > 1 else "markers",
+        "mode": mode,
         "name": label(curve.label),
         "meta": clean(curve.label),
         "x": curve.x,
-        "y": [y if y > 0 else math.nan for y in curve.y] if log else curve.y,
+        "y": [y if y > 0 else math.nan for y in curve.y] if panel.log_y else curve.y,
         "line": {"color": style.colour, "dash": dash, "width": 2.6 if style.bold else 1.8},
-        "marker": {"color": style.colour, "size": 7},
+        "marker": {"color": style.colour, "size": sizes, "symbol": symbols},
         "hovertemplate": "%{y:.4~g}",
     }
 
 
+def _points(curve: Curve, palette: Palette) -> Iterator[dict[str, Any]]:
+    """What the paper prints as hollow points, and crosses where seeds collapsed."""
+    colour = palette[curve.drawn_as].colour
+    common = {"type": "scatter", "mode": "markers", "meta": clean(curve.label)}
+    if curve.printed:
+        yield common | {
+            "name": label(f"{curve.label}, printed"),
+            "x": [x for x, _ in curve.printed],
+            "y": [y for _, y in curve.printed],
+            "marker": {"color": colour, "size": 11, "symbol": "circle-open", "line": {"width": 2}},
+            "hovertemplate": "%{y:.4~g}",
+        }
+    if curve.flags:
+        yield common | {
+            "name": label(curve.label),
+            "x": [flag.x for flag in curve.flags],
+            "y": [flag.y for flag in curve.flags],
+            "text": [label(flag.note) for flag in curve.flags],
+            "marker": {"color": colour, "size": 9, "symbol": "x-thin", "line": {"width": 2.5, "color": colour}},
+            "hovertemplate": "%{y:.4~g}, %{text}",
+        }
+
+
 def _dots(curve: Curve, place: int, many: int, palette: Palette) -> dict[str, Any]:
     """Values at named positions, which nothing lies between, with bars from low to high; side by side."""
-    style = palette[curve.label]
+    style = palette[curve.drawn_as]
     trace = {
         "type": "scatter",
         "mode": "markers",
@@ -141,7 +220,7 @@ def _band(curve: Curve, palette: Palette) -> dict[str, Any]:
         "x": [x for x, _, _ in edges] + [x for x, _, _ in reversed(edges)],
         "y": [high for _, _, high in edges] + [low for _, low, _ in reversed(edges)],
         "fill": "toself",
-        "fillcolor": palette[curve.label].colour,
+        "fillcolor": palette[curve.drawn_as].colour,
         "opacity": 0.14,
         "hoverinfo": "skip",
     }
@@ -178,9 +257,9 @@ def _surface(panel: Surface, span: tuple[float, float]) -> dict[str, Any]:
         "zmin": span[0],
         "zmax": span[1],
         "colorscale": "Viridis",
-        "ncontours": 24,
-        "contours": {"coloring": "heatmap"},
-        "line": {"width": 0.5, "color": "rgba(255,255,255,0.5)"},
+        "ncontours": 16,
+        "contours": {"coloring": "heatmap", "showlabels": True, "labelfont": {"size": 10, "color": "#ffffff"}},
+        "line": {"width": 0.7, "color": "rgba(255,255,255,0.6)"},
         "colorbar": {"thickness": 12, "outlinewidth": 0, "title": {"text": label(panel.z_label), "side": "right"}},
         "hovertemplate": "%{z:.4~g} at (%{x:.3~g}, %{y:.3~g})<extra></extra>",
     }
@@ -201,7 +280,8 @@ def _logarithmic(values: Iterable[float]) -> dict[str, Any]:
 
 def few_ticks(panel: Lines) -> list[float]:
     """Where curves have points on a logarithmic x axis, if these are few: there ticks say more than powers of ten."""
-    values = sorted({x for curve in panel.curves for x in curve.x}) if panel.log_x else []
+    places = {x for curve in panel.curves for x in (*curve.x, *(flag.x for flag in curve.flags))}
+    values = sorted(places) if panel.log_x else []
     return values if len(values) <= FEW_TICKS else []
 
 

@@ -4,8 +4,22 @@ import csv
 import io
 import math
 from collections.abc import Iterator
+from functools import partial
 
-from invariance.core.artefacts import Artefact, Boxes, Cell, Figure, Lines, Panel, Quantity, Sparkline, Surface, Table
+from invariance.core.artefacts import (
+    Artefact,
+    Boxes,
+    Cell,
+    Difference,
+    Figure,
+    Line,
+    Lines,
+    Panel,
+    Quantity,
+    Sparkline,
+    Surface,
+    Table,
+)
 from invariance.core.text import clean, spreadsheet_text
 from invariance.report.render.formats import numbered
 
@@ -30,10 +44,21 @@ def comma_separated(artefact: Artefact) -> str:
 
 
 def _table(table: Table) -> Iterator[Record]:
+    if table.listing:
+        yield from map(partial(_listed, table), table.lines)
+        return
     for line in table.lines:
         for column, cell in zip(table.columns, line.cells, strict=True):
             if cell not in ("", ()):
                 yield {"line": line.label, "group": column.group, "column": column.name, **_cell(cell)}
+
+
+def _listed(table: Table, line: Line) -> Record:
+    """A line as one record, a column for each of its cells; of a number of ours, its mean."""
+    names = (table.heading, *(column.name for column in table.columns))
+    plain = [(_cell(cell) if cell != "" else {"value": ""}) for cell in line.cells]
+    values = [next(cell[name] for name in ("mean", "value", "text") if name in cell) for cell in plain]
+    return dict(zip(names, (line.label, *values), strict=True))
 
 
 def _cell(cell: Cell) -> Record:
@@ -44,11 +69,16 @@ def _cell(cell: Cell) -> Record:
                 "mean": cell.mean,
                 "std": cell.std,
                 "seeds": len(cell.ours),
+                "seeds_run": cell.seeds or "",
+                "collapsed": cell.collapsed if cell.seeds else "",
                 "printed_mean": printed.mean if printed else "",
                 "printed_std": "" if printed is None or printed.std is None else printed.std,
                 "difference": cell.difference,
                 "note": cell.note,
             }
+        case Difference():
+            ends = {"low": cell.low, "high": cell.high}
+            return {"mean": cell.mean, **ends, "seeds": len(cell.values), "note": cell.note}
         case Sparkline():
             return {"text": " ".join(map(repr, cell.values))}
         case tuple():
@@ -73,6 +103,10 @@ def _panel(panel: Panel) -> Iterator[Record]:
                 for x, y, low, high in zip(curve.x, curve.y, curve.low or nothing, curve.high or nothing, strict=True):
                     at = panel.places[int(x)] if panel.places else x
                     yield {"series": curve.label, "x": at, "y": y, "low": low, "high": high}
+                for x, y in curve.printed:
+                    yield {"series": curve.label, "x": x, "printed": y}
+                for flag in curve.flags:
+                    yield {"series": curve.label, "x": flag.x, "y": flag.y, "note": flag.note}
         case Boxes():
             for group, values in panel.groups.items():
                 for value in values:

@@ -21,7 +21,7 @@ def draw_table(table: Table) -> Canvas:
     pen = Pen()
     widths = _widths(sheet, pen)
     rights = [sum(widths[: i + 1]) for i in range(len(widths))]
-    y = pen.text(0, 0, clean(table.title), size=11, weight="bold") + LINE
+    y = pen.text(0, 0, clean(table.full_title), size=11, weight="bold") + LINE
     y = _header(sheet, pen, widths, rights, y)
     for row in sheet.rows:
         tall = any(_beneath(entry) for entry in row.entries)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from invariance.core.artefacts import Printed, Quantity
+from invariance.core.artefacts import Difference, Printed, Quantity
 from invariance.core.text import clean
 
 NOTHING = "–"
@@ -51,6 +51,24 @@ def mean(quantity: Quantity) -> str:
     decimals = _decimals(quantity.mean)
     spread = f" ± {fixed(quantity.std, decimals)}" if len(quantity.ours) > 1 else ""
     return fixed(quantity.mean, decimals) + spread
+
+
+def seeds(quantity: Quantity) -> str:
+    """How many seeds a mean rests on, "n = 9"; nothing where none was run."""
+    return f"n = {len(quantity.ours)}" if quantity.seeds else ""
+
+
+def collapsed(quantity: Quantity) -> str:
+    """How many seeds collapsed, "1 collapsed"; mostly nothing."""
+    return f"{quantity.collapsed} collapsed" if quantity.collapsed else ""
+
+
+def interval(difference: Difference) -> str:
+    """A difference with its interval, "+1.2 [0.4, 2.0]"; a single seed has none."""
+    if not difference.values:
+        return NOTHING
+    ends = f" [{fixed(difference.low)}, {fixed(difference.high)}]" if len(difference.values) > 1 else ""
+    return fixed(difference.mean, signed=True) + ends
 
 
 def printed(number: Printed | None) -> str:

@@ -1,20 +1,26 @@
 """Artefacts as LaTeX: booktabs tables that plain pdflatex typesets, whatever the names in them."""
 
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from invariance.core.artefacts import Artefact, Figure
+from invariance.core.artefacts import Artefact, Figure, Formula, Lines
 from invariance.core.text import clean
+from invariance.report.render.formulas import as_latex
 from invariance.report.render.sparkline import BARS
 from invariance.report.render.text_tables import TextTable, text_tables
 
 LONG = 40
 """Characters beyond which a cell is broken into lines."""
-ROWS = 40
-"""Lines of a table that fit onto a page."""
-PACKAGES = r"\usepackage{amsmath,amssymb,booktabs,graphicx}"
+ROWS = 62
+"""Lines of tables that fit onto a page."""
+ACROSS, SPACE, PAD = 84, 1.5, "3pt"
+"""Characters that fit beside each other, those that the space between two columns is worth, and that space."""
+UNBROKEN = 12
+"""Characters of a word that is never broken in a narrow column."""
+WORD_PARTS = re.compile(r".{1,6}")
+PACKAGES = r"\usepackage{amsmath,amssymb,array,booktabs,graphicx,longtable}"
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -42,6 +48,10 @@ MATHS = _pairs(r"""
 """)
 
 
+SYMBOLS = {sign: f"{{}}{command}" if command[0] in "^_" else command for sign, command in MATHS.items()}
+"""In a formula a raised sign may follow a raised letter."""
+
+
 def escape(text: str) -> str:
     """Text that LaTeX typesets as it reads; a character it has no glyph for becomes its code point."""
     return "".join(map(_character, clean(text)))
@@ -61,44 +71,104 @@ def _character(c: str) -> str:
 
 
 def latex(artefact: Artefact, picture: str = "") -> str:
-    """Floating tables, as many as it takes pages, or a figure with the file of its picture.
+    """A floating table, or a figure with the file of its picture; a table that no page holds goes over several.
 
-    The preamble needs :data:`PACKAGES`.
+    The paper's own number is in the label and not in the caption: a document numbers its tables itself. The preamble
+    needs :data:`PACKAGES`.
     """
     if isinstance(artefact, Figure) and picture:
         return _float("figure", artefact, [f"  \\includegraphics[width=\\linewidth]{{{picture}}}"])
-    pages = list(_pages(text_tables(artefact)))
-    return "\n".join(
-        _float("table", artefact, [line for table in page for line in _tabular(table)], number)
-        for number, page in enumerate(pages)
-    )
+    tables = text_tables(artefact, _fits)
+    if sum(map(_height, tables)) > ROWS:
+        return "\n".join(
+            (*(_long(artefact, table, first=not i) for i, table in enumerate(tables)), _below(artefact, tables))
+        )
+    return _float("table", artefact, [*(line for table in tables for line in _tabular(table)), *_footnotes(tables)])
 
 
-def _float(kind: str, artefact: Artefact, body: Iterable[str], number: int = 0) -> str:
-    """A float with its caption, which those after the first only continue."""
-    caption = _sentences([f"{artefact.title}, continued"] if number else [artefact.title, artefact.caption])
-    lines = [f"% needs {PACKAGES}", f"\\begin{{{kind}}}[htbp]", r"  \centering", f"  \\caption{{{caption}}}"]
-    lines += [] if number else [f"  \\label{{{kind}:{_label(artefact.name)}}}"]
-    lines += body
+def _fits(table: TextTable) -> bool:
+    """Whether a table is no wider than the text."""
+    return sum(_widest(table, column) + SPACE for column in range(table.width)) <= ACROSS
+
+
+def _widest(table: TextTable, column: int) -> int:
+    return max((len(row[column]) for row in (table.header[-1], *table.rows)), default=0)
+
+
+def _height(table: TextTable) -> int:
+    """Lines that a table takes: those of its rows, with long cells broken, and of its headings."""
+    rows = sum(max(-(-len(cell) // LONG) for cell in row) for row in table.rows)
+    return rows + len(table.header) + 2
+
+
+def _caption(artefact: Artefact) -> str:
+    """Title and caption, in which the formulas on the axes of a figure are typeset."""
+    title = artefact.title[:1].upper() + artefact.title[1:]
+    text = _sentences([title, artefact.caption])
+    for panel in artefact.panels if isinstance(artefact, Figure) else ():
+        if isinstance(panel, Lines) and isinstance(panel.y_label, Formula):
+            text = text.replace(escape(str(panel.y_label)), _typeset(panel.y_label))
+    return text
+
+
+def _float(kind: str, artefact: Artefact, body: Iterable[str]) -> str:
+    lines = [f"% needs {PACKAGES}", f"\\begin{{{kind}}}[htbp]", r"  \centering"]
+    lines += [f"  \\caption{{{_caption(artefact)}}}", f"  \\label{{{kind}:{_label(artefact.name)}}}", *body]
     if small := _sentences([*artefact.notes, artefact.provenance]):
-        lines.append(f"  \\par\\smallskip\\footnotesize {small}")
+        lines.append(f"  \\par\\smallskip{{\\footnotesize {small}\\par}}")
     return "\n".join([*lines, f"\\end{{{kind}}}"]) + "\n"
 
 
-def _pages(parts: Iterable[TextTable]) -> Iterator[list[TextTable]]:
-    """Tables that fit onto a page together; one with too many rows goes on on the next."""
-    page: list[TextTable] = []
-    room = ROWS
-    for table in parts:
-        for start in range(0, max(len(table.rows), 1), ROWS):
-            part = replace(table, rows=table.rows[start : start + ROWS])
-            if page and len(part.rows) > room:
-                yield page
-                page, room = [], ROWS
-            page.append(part)
-            room -= len(part.rows) + len(part.header) + len(part.footnotes) + 3  # the rest: title and space
-    if page:
-        yield page
+def _long(artefact: Artefact, table: TextTable, *, first: bool) -> str:
+    """A table over several pages, with its headings on each; only the first part has the caption and counts."""
+    lines = [f"% needs {PACKAGES}", rf"{{\footnotesize\setlength{{\tabcolsep}}{{{PAD}}}"]
+    lines.append(f"\\begin{{longtable}}{{@{{}}{''.join(_shares(table))}@{{}}}}")
+    if first:
+        lines.append(f"  \\caption{{{_caption(artefact)}}}\\label{{table:{_label(artefact.name)}}}\\\\")
+    if table.title:
+        title = f"\\textbf{{{escape(table.title)}}}"
+        lines.append(f"  \\multicolumn{{{table.width}}}{{@{{}}l@{{}}}}{{{title}}}\\\\")
+    lines += [r"  \toprule", *_headings(table), r"  \midrule", r"  \endhead", r"  \bottomrule", r"  \endfoot"]
+    lines += [f"  {' & '.join(_breakable(cell) for cell in row)} \\\\" for row in table.rows]
+    lines.append(r"\end{longtable}}" if first else r"\end{longtable}\addtocounter{table}{-1}}")
+    return "\n".join(lines) + "\n"
+
+
+def _below(artefact: Artefact, tables: Sequence[TextTable]) -> str:
+    """What stands beneath a table of several pages."""
+    small = _sentences([*artefact.notes, artefact.provenance])
+    return "\n".join((*_footnotes(tables), f"{{\\footnotesize {small}\\par}}")) + "\n"
+
+
+def _footnotes(tables: Sequence[TextTable]) -> Iterator[str]:
+    """Of all parts of a table, each once."""
+    for mark, note in dict.fromkeys(footnote for table in tables for footnote in table.footnotes):
+        yield f"  {{\\footnotesize {{[}}{mark}{{]}} {escape(note)}\\par}}"
+
+
+def _shares(table: TextTable) -> Iterator[str]:
+    """Columns that share the width of the text by the square roots of the lengths of their cells."""
+    roots = [max(3.0, min(_widest(table, column), 4 * LONG)) ** 0.5 for column in range(table.width)]
+    for root, numeric in zip(roots, table.numeric, strict=True):
+        side = r"\raggedleft" if numeric else r"\raggedright"
+        share = f"{root / sum(roots):.4f}"
+        yield rf">{{{side}\arraybackslash}}p{{\dimexpr {share}\linewidth-2\tabcolsep\relax}}"
+
+
+def _breakable(text: str) -> str:
+    """A cell in which long words may be broken anywhere."""
+    if isinstance(text, Formula):
+        return _cell(text)
+    words = [WORD_PARTS.findall(word) if len(word) > UNBROKEN else [word] for word in text.split(" ")]
+    return " ".join(r"\allowbreak{}".join(map(escape, parts)) for parts in words)
+
+
+def _cell(text: str) -> str:
+    return _typeset(text) if isinstance(text, Formula) else escape(text)
+
+
+def _typeset(formula: Formula) -> str:
+    return f"${as_latex(clean(formula), SYMBOLS)}$"
 
 
 def document(names: Iterable[str]) -> str:
@@ -113,26 +183,29 @@ def document(names: Iterable[str]) -> str:
 def _tabular(table: TextTable) -> Iterator[str]:
     if table.title:
         yield f"  \\par\\medskip\\textbf{{{escape(table.title)}}}\\par\\smallskip"
-    yield r"  {\small\setlength{\tabcolsep}{4pt}%"
+    yield rf"  {{\footnotesize\setlength{{\tabcolsep}}{{{PAD}}}%"
     yield r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     yield f"  \\begin{{tabular}}{{@{{}}{''.join(_columns(table))}@{{}}}}"
     yield r"    \toprule"
-    for level in range(len(table.header)):
-        yield from _header(table, level)
+    yield from _headings(table)
     yield r"    \midrule"
     for row in table.rows:
-        yield f"    {' & '.join(map(escape, row))} \\\\"
+        yield f"    {' & '.join(map(_cell, row))} \\\\"
     yield r"    \bottomrule"
     yield r"  \end{tabular}}}"
-    for mark, note in table.footnotes:
-        yield f"  \\par{{\\footnotesize {{[}}{mark}{{]}} {escape(note)}\\par}}"
+    yield r"  \par"
 
 
 def _columns(table: TextTable) -> Iterator[str]:
     """Numbers to the right, words to the left, many words on several lines."""
     for column, numeric in enumerate(table.numeric):
         long = max((len(row[column]) for row in table.rows), default=0) > LONG
-        yield "r" if numeric else r"p{6cm}" if long else "l"
+        yield "r" if numeric else r">{\raggedright\arraybackslash}p{5cm}" if long else "l"
+
+
+def _headings(table: TextTable) -> Iterator[str]:
+    for level in range(len(table.header)):
+        yield from _header(table, level)
 
 
 def _header(table: TextTable, level: int) -> Iterator[str]:

@@ -9,8 +9,8 @@ from invariance.report.render.text_tables import TextTable, text_tables
 
 def markdown(artefact: Artefact, picture: str = "") -> str:
     """Heading, caption, tables and notes; ``picture`` is the file that shows a figure."""
-    parts = [f"## {escape(artefact.title)}", escape(artefact.caption)]
-    parts += [f"![{escape(artefact.title)}](<{picture}>)"] if picture else []
+    parts = [f"## {escape(artefact.full_title)}", escape(artefact.caption)]
+    parts += [f"![{escape(artefact.full_title)}](<{picture}>)"] if picture else []
     for table in text_tables(artefact):
         parts += [f"**{escape(table.title)}**"] if table.title else []
         parts.append("\n".join(_table(table)))

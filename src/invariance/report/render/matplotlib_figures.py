@@ -12,15 +12,18 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from invariance.core.artefacts import Artefact, Boxes, Figure, Lines, Surface, Table
+from invariance.core.artefacts import Artefact, Boxes, Curve, Figure, Formula, Lines, Surface, Table
 from invariance.core.text import clean
-from invariance.report.render.charts import few_ticks
+from invariance.report.render.charts import MANY_POINTS, SYMBOLS_OF_CURVES, crowded, few_ticks, with_symbols
 from invariance.report.render.drawn_table import draw_table
 from invariance.report.render.formats import plain
+from invariance.report.render.formulas import as_latex
+from invariance.report.render.latex import SYMBOLS
 from invariance.report.render.palette import INK, Palette, palette
 
 ACROSS = 3
 """Panels beside each other, at most."""
+MARKERS = dict(zip(SYMBOLS_OF_CURVES, "osDph*", strict=True))
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "invariance", "svg.fonttype": "path"}
 
@@ -32,13 +35,15 @@ def draw(artefact: Artefact, path: Path, how: str, colours: Palette | None = Non
         if isinstance(artefact, Table):
             canvas = draw_table(artefact)
         else:
-            canvas = _figure(artefact, palette([artefact]) if colours is None else colours, artefact.title * titled)
+            canvas = _figure(
+                artefact, palette([artefact]) if colours is None else colours, artefact.full_title * titled
+            )
         when = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(how)
         canvas.savefig(path, format=how, dpi=150, metadata=when, bbox_inches="tight", facecolor="white")
 
 
 def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
-    across = min(ACROSS, max(len(figure.panels), 1))
+    across = 2 if len(figure.panels) == 4 else min(ACROSS, max(len(figure.panels), 1))
     down = math.ceil(len(figure.panels) / across) or 1
     canvas = Canvas(figsize=(6.4 if across == 1 else 4.2 * across, 3.6 * down + 0.5), layout="constrained")
     if title:
@@ -60,13 +65,46 @@ def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
 
 
 def _lines(axes: Axes, panel: Lines, colours: Palette) -> None:
-    for curve in panel.curves:
-        style = _style(colours, curve.label, dashed=curve.dashed)
-        axes.plot(curve.x, curve.y, marker="o" if len(curve.x) == 1 else "", **style)
-        if curve.low and curve.high:
-            axes.fill_between(curve.x, curve.low, curve.high, color=style["color"], alpha=0.15, lw=0)
+    triangles = {mark.x for mark in panel.marks if mark.kind == "triangle"}
+    for curve, symbol in with_symbols(panel.curves):
+        style = _style(colours, curve.drawn_as, dashed=curve.dashed)
+        marker = MARKERS[symbol] if len(curve.x) <= MANY_POINTS else ""
+        axes.plot(curve.x, curve.y, marker=marker, markersize=3.5, **style)
+        _band(axes, curve, style["color"], crowded=crowded(panel))
+        point = {"color": style["color"], "ls": ""}
+        at = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if x in triangles]
+        _points(axes, at, marker="^", markersize=8, **point)
+        _points(axes, curve.printed, marker="o", markersize=7, markerfacecolor="none", **point)
+        _points(axes, [flag[:2] for flag in curve.flags], marker="x", markersize=6, markeredgewidth=2, **point)
+    for mark in panel.marks:
+        if mark.kind == "line":
+            axes.axvline(mark.x, color="#888888", lw=0.8, ls=":")
+            _words(
+                axes.text(mark.x, 1.0, " ", transform=axes.get_xaxis_transform(), va="bottom", ha="center"), mark.name
+            )
     _axes_names(axes, panel.x_label, panel.y_label)
     axes.grid(alpha=0.25)
+    _scales(axes, panel)
+
+
+def _band(axes: Axes, curve: Curve, colour: str, *, crowded: bool) -> None:
+    """One standard deviation each way; bars where bands would hide each other."""
+    if not (curve.low and curve.high):
+        return
+    if crowded:
+        down = [y - low for y, low in zip(curve.y, curve.low, strict=True)]
+        up = [high - y for y, high in zip(curve.y, curve.high, strict=True)]
+        axes.errorbar(curve.x, curve.y, (down, up), color=colour, ls="", elinewidth=0.8, capsize=2)
+    else:
+        axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.15, lw=0)
+
+
+def _points(axes: Axes, points: Sequence[Sequence[float]], **how: Any) -> None:
+    if points:
+        axes.plot([x for x, _ in points], [y for _, y in points], **how)
+
+
+def _scales(axes: Axes, panel: Lines) -> None:
     if panel.log_x:
         axes.set_xscale("log")
         if values := few_ticks(panel):
@@ -101,6 +139,8 @@ def _boxes(axes: Axes, panel: Boxes, colours: Palette) -> None:
 
 def _surface(axes: Axes, panel: Surface, levels: Sequence[float]) -> None:
     drawn = axes.contourf(panel.x, panel.y, panel.z, levels=levels)
+    lines = axes.contour(panel.x, panel.y, panel.z, levels=levels[::2], colors="white", linewidths=0.5)
+    axes.clabel(lines, fontsize=7, fmt="%.3g")
     bar = axes.figure.colorbar(drawn, ax=axes)
     _words(bar.ax.yaxis.label, panel.z_label)
     _axes_names(axes, panel.x_label, panel.y_label)
@@ -120,7 +160,7 @@ def _legend(canvas: Canvas, figure: Figure, colours: Palette) -> None:
     curves = {c.label: c for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves}
     if not curves:
         return
-    handles = [Line2D([], [], **_style(colours, c.label, dashed=c.dashed)) for c in curves.values()]
+    handles = [Line2D([], [], **_style(colours, c.drawn_as, dashed=c.dashed)) for c in curves.values()]
     legend = canvas.legend(handles, [" "] * len(handles), loc="outside right center", frameon=False)
     for text, name in zip(legend.get_texts(), curves, strict=True):
         _words(text, name)
@@ -145,6 +185,7 @@ def _axes_names(axes: Axes, x: str, y: str) -> None:
 
 
 def _words(place: Text, words: str) -> None:
-    """Write words as they are: a dollar sign begins no formula, an underscore hides nothing."""
-    place.set_text(clean(words))
-    place.set_parse_math(False)
+    """Write words as they are: a dollar sign begins no formula, an underscore hides nothing. A formula is typeset."""
+    formula = isinstance(words, Formula)
+    place.set_text(f"${as_latex(clean(words), SYMBOLS)}$" if formula else clean(words))
+    place.set_parse_math(formula)

@@ -1,7 +1,6 @@
-"""A colour for every name that is drawn, the same one wherever it is drawn."""
+"""A colour and a dash for every method that is drawn, the same wherever it is drawn."""
 
 from collections.abc import Iterable, Iterator
-from itertools import cycle, product
 from typing import Literal, NamedTuple
 
 from invariance.core.artefacts import Artefact, Boxes, Figure, Lines
@@ -11,10 +10,11 @@ INK = "ink"
 """The colour of text: black on white paper, white on black."""
 
 Dash = Literal["solid", "dash", "dot", "dashdot"]
+DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
 
 
 class Style(NamedTuple):
-    """How a name is drawn."""
+    """How a method is drawn."""
 
     colour: str
     dash: Dash = "solid"
@@ -28,20 +28,22 @@ REFERENCES: Palette = {"ERM": Style(INK, bold=True), "GrayScale": Style("#888888
 
 
 def palette(artefacts: Iterable[Artefact]) -> Palette:
-    """A style for every curve and group in these artefacts, by the order in which they come."""
-    dashes: tuple[Dash, ...] = ("solid", "dot", "dashdot", "dash")
-    free = cycle(Style(colour, dash) for dash, colour in product(dashes, COLOURS))
+    """A style for every method and group in these artefacts, by the order in which they come.
+
+    No two of the first 36 have both colour and dash in common.
+    """
     chosen: Palette = {}
-    for label in dict.fromkeys(label for artefact in artefacts for label in _labels(artefact)):
-        chosen[label] = REFERENCES[label] if label in REFERENCES else next(free)
-    return chosen
+    drawn = dict.fromkeys(name for artefact in artefacts for name in _names(artefact))
+    for place, name in enumerate(name for name in drawn if name not in REFERENCES):
+        chosen[name] = Style(COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
+    return chosen | {name: REFERENCES[name] for name in drawn if name in REFERENCES}
 
 
-def _labels(artefact: Artefact) -> Iterator[str]:
+def _names(artefact: Artefact) -> Iterator[str]:
     if isinstance(artefact, Figure):
         for panel in artefact.panels:
             match panel:
                 case Lines():
-                    yield from (curve.label for curve in panel.curves)
+                    yield from (curve.drawn_as for curve in panel.curves)
                 case Boxes():
                     yield from panel.groups

@@ -12,6 +12,7 @@ from invariance.core.artefacts import (
     Boxes,
     Cell,
     Column,
+    Difference,
     Figure,
     Formula,
     Lines,
@@ -22,7 +23,17 @@ from invariance.core.artefacts import (
     Table,
 )
 from invariance.core.text import clean
-from invariance.report.render.formats import difference, mean, numbered, plain, printed, same_decimals
+from invariance.report.render.formats import (
+    collapsed,
+    difference,
+    interval,
+    mean,
+    numbered,
+    plain,
+    printed,
+    same_decimals,
+    seeds,
+)
 from invariance.report.render.sparkline import sparkline
 
 FEW_WORDS = 40
@@ -34,6 +45,8 @@ class Entry:
     """A place in a sheet: our number or a word, the printed number beside it, and the mark of a footnote.
 
     ``value`` is what it is sorted by; words have none. A ``formula`` may be typeset; ``sentences`` may be a list.
+    ``seeds`` says what a mean rests on, and ``collapsed`` what is not in it, or is all the same. ``clear`` is a
+    difference whose interval leaves zero out.
     """
 
     text: str
@@ -43,6 +56,9 @@ class Entry:
     value: float | None = None
     formula: bool = False
     sentences: tuple[str, ...] = ()
+    seeds: str = ""
+    collapsed: str = ""
+    clear: bool = False
 
     @property
     def blank(self) -> bool:
@@ -77,6 +93,11 @@ class Sheet:
         """Whether a column has a printed number."""
         return any(row.entries[column].printed for row in self.rows)
 
+    def counts_seeds(self, column: int) -> bool:
+        """Whether the means of a column rest on different numbers of seeds, so that each must say on how many."""
+        own = [row.entries[column] for row in self.rows if row.entries[column].seeds]
+        return any(entry.collapsed for entry in own) or len({entry.seeds for entry in own}) > 1
+
     def numeric(self, column: int) -> bool:
         """Whether a column has numbers."""
         return any(row.entries[column].value is not None or row.entries[column].printed for row in self.rows)
@@ -86,20 +107,23 @@ class Sheet:
         """Whether it has texts of more than a few words."""
         return any(len(entry.text) > FEW_WORDS for row in self.rows for entry in row.entries)
 
-    def split(self) -> "tuple[Sheet, ...]":
-        """One sheet per group, without the rows that are blank there."""
-        parts, start = [], 0
-        for group, length in self.groups:
-            part = slice(start, start + length)
-            start += length
-            rows = tuple(SheetRow(row.label, row.entries[part]) for row in self.rows)
-            rows = tuple(row for row in rows if not all(entry.blank for entry in row.entries))
-            marks = {entry.mark for row in rows for entry in row.entries}
-            notes = tuple(note for note in self.footnotes if note[0] in marks)
-            columns = tuple(replace(column, group="") for column in self.columns[part])
-            title = " · ".join(filter(None, (self.title, group)))
-            parts.append(Sheet(title, self.heading, columns, rows, notes))
-        return tuple(parts)
+    def part(self, groups: slice) -> "Sheet":
+        """The columns of some groups that stand side by side, and the rows that have something there.
+
+        A single group becomes the title.
+        """
+        lengths = [length for _, length in self.groups]
+        own = self.groups[groups]
+        first = sum(lengths[: groups.start])
+        columns = slice(first, first + sum(length for _, length in own))
+        rows = tuple(SheetRow(row.label, row.entries[columns]) for row in self.rows)
+        rows = tuple(row for row in rows if not all(entry.blank for entry in row.entries))
+        marks = {entry.mark for row in rows for entry in row.entries}
+        notes = tuple(note for note in self.footnotes if note[0] in marks)
+        if len(own) > 1:
+            return Sheet(self.title, self.heading, self.columns[columns], rows, notes)
+        title = " · ".join(filter(None, (self.title, own[0][0])))
+        return Sheet(title, self.heading, tuple(replace(c, group="") for c in self.columns[columns]), rows, notes)
 
 
 def sheets(artefact: Artefact) -> tuple[Sheet, ...]:
@@ -154,7 +178,12 @@ def _entry(cell: Cell, text: str, notes: Footnotes) -> Entry:
         case Quantity():
             value = None if math.isnan(cell.mean) else cell.mean
             mark = notes.mark(clean(cell.note))
-            return Entry(mean(cell), printed(cell.printed), difference(cell), mark, value)
+            beside = (printed(cell.printed), difference(cell))
+            return Entry(mean(cell), *beside, mark, value, seeds=seeds(cell), collapsed=collapsed(cell))
+        case Difference():
+            value = None if math.isnan(cell.mean) else cell.mean
+            many = f"n = {len(cell.values)}" if cell.values else ""
+            return Entry(interval(cell), mark=notes.mark(cell.note), value=value, seeds=many, clear=cell.clear)
         case Sparkline():
             return Entry(sparkline(cell.values, cell.low, cell.high))
         case tuple():
@@ -228,7 +257,7 @@ def is_empty(figure: Figure) -> bool:
 def _drawn(panel: Panel) -> bool:
     match panel:
         case Lines():
-            return any(curve.x for curve in panel.curves)
+            return any(curve.x or curve.flags for curve in panel.curves)
         case Boxes():
             return any(panel.groups.values())
         case Surface():

@@ -1,14 +1,14 @@
 """A sheet as a rectangle of text: our number, the printed one and their difference each in a column of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from invariance.core.artefacts import Artefact
+from invariance.core.artefacts import Artefact, Formula
 from invariance.report.render.sheets import Entry, Sheet, sheets
 
 WIDE = 10
-"""Columns beyond which a table is split into one for each group."""
+"""Columns beyond which a table is split between its groups."""
 
 
 @dataclass(frozen=True)
@@ -41,37 +41,54 @@ class TextTable:
         return [", ".join(dict.fromkeys(filter(None, texts))) for texts in zip(*self.header, strict=True)]
 
 
-def text_tables(artefact: Artefact) -> tuple[TextTable, ...]:
-    """An artefact as one table or several, none of them much wider than a page if it can be helped."""
-    return tuple(table for sheet in sheets(artefact) for table in _parts(sheet))
+def few_columns(table: TextTable) -> bool:
+    """Whether a table is read without scrolling."""
+    return table.width <= WIDE
 
 
-def _parts(sheet: Sheet) -> Iterator[TextTable]:
+def text_tables(artefact: Artefact, fits: Callable[[TextTable], bool] = few_columns) -> tuple[TextTable, ...]:
+    """An artefact as one table or several: groups of columns stay together as long as they fit."""
+    return tuple(table for sheet in sheets(artefact) for table in _parts(sheet, fits))
+
+
+def _parts(sheet: Sheet, fits: Callable[[TextTable], bool]) -> Iterator[TextTable]:
     whole = _text_table(sheet)
-    if whole.width > WIDE and len(sheet.groups) > 1:
-        yield from map(_text_table, sheet.split())
-    else:
+    if fits(whole) or len(sheet.groups) < 2:
         yield whole
+        return
+    start = 0
+    for stop in range(1, len(sheet.groups) + 1):
+        if stop == len(sheet.groups) or not fits(_text_table(sheet.part(slice(start, stop + 1)))):
+            yield _text_table(sheet.part(slice(start, stop)))
+            start = stop
 
 
 def _text_table(sheet: Sheet) -> TextTable:
     headings: list[tuple[str, str, str]] = [("", "", sheet.heading)]
     numeric = [False]
     for index, column in enumerate(sheet.columns):
-        if sheet.compares(index):
-            headings += [(column.group, column.name, part) for part in ("ours", "printed", "difference")]
-            numeric += [True] * 3
+        parts = _headings(sheet, index)
+        if len(parts) > 1:
+            headings += [(column.group, column.name, part) for part in parts]
         else:
             headings.append((column.group, "", column.name))
-            numeric.append(sheet.numeric(index))
+        numeric += [sheet.numeric(index)] * len(parts)
     rows = tuple((row.label, *_texts(sheet, row.entries)) for row in sheet.rows)
     header = tuple(line for line in zip(*headings, strict=True) if any(line))
     return TextTable(sheet.title, header or (("",) * len(headings),), rows, tuple(numeric), sheet.footnotes)
 
 
+def _headings(sheet: Sheet, column: int) -> list[str]:
+    """What a column of a sheet becomes: ours alone, or the printed number, the difference and the seeds beside it."""
+    compared = ["printed", "difference"] if sheet.compares(column) else []
+    return ["ours", *compared, *(["n"] if sheet.counts_seeds(column) else [])]
+
+
 def _texts(sheet: Sheet, entries: tuple[Entry, ...]) -> Iterator[str]:
     for index, entry in enumerate(entries):
         mark = f" [{entry.mark}]" if entry.mark else ""
-        yield entry.text + mark
+        yield Formula(entry.text) if entry.formula else entry.text + mark
         if sheet.compares(index):
             yield from (entry.printed, entry.difference)
+        if sheet.counts_seeds(index):
+            yield entry.seeds.removeprefix("n = ")

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -14,13 +14,17 @@ from invariance.data.base import DataSet, Smaller
 from invariance.data.formats.downloads import data_folders
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
+from invariance.experiments.stored_runs import identity
 from invariance.studies.support.printed import printed
+from invariance.studies.support.recipes_text import recipes_text
 from invariance.training.selection import label
 
 METRICS = {"average": "mean", "worst": "worst", "gap": "gap"}
 """What a column is called, and the name of its score."""
 BASELINES = ("IRMv1", "IRMv0", "IRM-Game", "REx", "BIRM", "SparseIRM", "Fishr")
 """The seven methods that the paper compares with, in its order."""
+OWN = "Env-PoE"
+"""Our own method, a line below those of the paper."""
 NO_RUN = "no run yet"
 
 Detail = Literal["low", "medium", "high"]
@@ -63,15 +67,15 @@ SCALES: dict[str, Scale] = {
         smaller="small",
     ),
     "debiased": Scale(
-        "the debiased recipe in place of small batches, 100 updates in place of 500 full batches",
+        "the debiased recipe, in small batches or in 500 updates on all samples",
         10,
-        {"full-batch": "short-full", "small-batch": "debiased"},
+        {"full-batch": "debiased+all-samples", "small-batch": "debiased"},
         detail="medium",
     ),
     "ours": Scale(
-        "the two-phase recipe in place of small batches, 100 updates in place of 500 full batches",
+        "the two-phase recipe, in small batches or in 500 updates on all samples",
         10,
-        {"full-batch": "short-full", "small-batch": "two-phase"},
+        {"full-batch": "two-phase+all-samples", "small-batch": "two-phase"},
         detail="medium",
     ),
     "full": Scale("the paper's protocol", 10),
@@ -92,6 +96,11 @@ class Arm:
     spec: Spec | None
     waits: str = ""
     x: float = math.nan
+
+    @cached_property
+    def identity(self) -> str:
+        """What the runs of its seeds share; nothing where there can be none yet."""
+        return identity(self.spec.to_json()) if self.spec else ""
 
 
 Changes = Mapping[str, Mapping[str, Any]]
@@ -146,21 +155,34 @@ def _missing(data: DataSet, places: tuple[Path, ...]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study at one scale with its arms, which are built once: for what is run and for what is shown."""
+    """A study at one scale with its arms, which are built once: for what is run and for what is shown.
+
+    ``alike`` names the other scales to which all runs that there are belong too.
+    """
 
     study: "Study"
     scale: str
     arms: tuple[Arm, ...]
+    alike: tuple[str, ...] = ()
+
+    @property
+    def identities(self) -> set[str]:
+        """Of all arms that can have runs."""
+        return {arm.identity for arm in self.arms if arm.spec}
 
 
 @dataclass(frozen=True)
 class Results:
-    """The runs there are of a plan's arms, at the checkpoints that a selection rule takes."""
+    """The runs there are of a plan's arms, at the checkpoints that a selection rule takes.
+
+    Collapsed seeds are counted and not averaged, unless ``with_collapsed``.
+    """
 
     plan: Plan
     selection: str
     rows: Mapping[str, SelectedRuns]
-    """By the key of the spec that the seeds of an arm share."""
+    """By the identity of an arm."""
+    with_collapsed: bool = False
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -174,13 +196,16 @@ class Results:
 
     def row(self, arm: Arm) -> SelectedRuns | None:
         """The seeds of an arm, or None where there is no run."""
-        return self.rows.get(arm.spec.trial.key) if arm.spec else None
+        return self.rows.get(arm.identity) if arm.spec else None
 
     def quantity(self, arm: Arm, metric: str, study: str) -> Quantity:
         """A metric of an arm, in percent, beside the number that the study's original prints."""
         row = self.row(arm)
-        ours = tuple(row.values(METRICS[metric])) if row else ()
-        return Quantity(ours, printed(study, arm.data, arm.setting, arm.method, metric), self.note(arm))
+        number = printed(study, arm.data, arm.setting, arm.method, metric)
+        if not row:
+            return Quantity((), number, self.note(arm), metric=metric)
+        ours = tuple(row.values(METRICS[metric]))
+        return Quantity(ours, number, self.note(arm), len(row.runs), row.collapsed, metric)
 
     def note(self, arm: Arm) -> str:
         """Why values of an arm are missing, or which are of runs that debiasing left as they were; mostly nothing."""
@@ -198,17 +223,26 @@ class Results:
     @property
     def provenance(self) -> str:
         """How the numbers were made: scale, the recipes that the runs had, seeds, selection rule."""
+        several = any(len(row.runs) > 1 for row in self.rows.values())
+        deviation = " (± population standard deviation)" if several else ""
+        return f"{self.runs_text}{deviation} · checkpoint: {label(self.selection)}"
+
+    @property
+    def runs_text(self) -> str:
+        """The runs in words: their scale, the recipes that they had, and how many seeds there are of each."""
         seeds = sorted({len(row.runs) for row in self.rows.values()})
         counted = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) if seeds else "no"
-        deviation = " (± population standard deviation)" if seeds and seeds[-1] > 1 else ""
-        recipes = sorted({row.spec.recipe_name for row in self.rows.values()})
-        parts = [
-            f"scale {self.scale} ({SCALES[self.scale].about})",
-            *([f"recipe{'s' * (len(recipes) > 1)} {', '.join(recipes)}"] if recipes else []),
-            f"{counted} seed{'' if seeds == [1] else 's'}{deviation}",
-            f"checkpoint: {label(self.selection)}",
-        ]
-        return " · ".join(parts)
+        included = ", collapsed ones included" if self.with_collapsed else ""
+        recipes = recipes_text(row.spec for row in self.rows.values())
+        seeds_text = f"{counted} seed{'' if seeds == [1] else 's'}{included}"
+        return " · ".join((_scale_text(self.plan), *recipes, seeds_text))
+
+
+def _scale_text(plan: Plan) -> str:
+    """The scale in words; runs that several scales have are said to be of all of them."""
+    if plan.alike:
+        return f"scales {', '.join(sorted((plan.scale, *plan.alike), key=list(SCALES).index))}, which share these runs"
+    return f"scale {plan.scale} ({SCALES[plan.scale].about})"
 
 
 class Study(ABC):
@@ -216,6 +250,10 @@ class Study(ABC):
 
     title: ClassVar[str]
     caption: ClassVar[str]
+    number: ClassVar[str] = ""
+    """Its own in the paper, such as "Table 4"; a study of our own has none."""
+    position: ClassVar[int] = 0
+    """Among the tables and figures of the paper, from 1 on."""
     most_seeds: ClassVar[int | None] = None
     """More would not be shown; None is no limit."""
 
@@ -223,6 +261,11 @@ class Study(ABC):
     def name(self) -> str:
         """The name of its file."""
         return type(self).__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def full_title(self) -> str:
+        """Its title, after its number."""
+        return f"{self.number}: {self.title}" if self.number else self.title
 
     @abstractmethod
     def arms(self, scale: str) -> list[Arm]:

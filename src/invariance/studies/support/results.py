@@ -3,10 +3,9 @@
 from collections.abc import Container, Sequence
 
 from invariance.core.errors import BadValue
-from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
-from invariance.experiments.store import Store
-from invariance.studies.support.base import Plan, Results
+from invariance.experiments.stored_runs import StoredRuns
+from invariance.studies.support.base import Arm, Plan, Results
 from invariance.training.selection import rule
 
 
@@ -18,10 +17,15 @@ def specs(plan: Plan, seeds: int, only: Sequence[str] = (), *, first_seed: int =
     if seeds < 1:
         raise BadValue(f"seeds = {seeds}; at least 1 is needed")
     trials = range(first_seed, first_seed + min(seeds, plan.study.most_seeds or seeds))
-    asked = {name.lower() for name in only}
-    arms = [arm for arm in plan.arms if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
-    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec and not arm.waits for seed in trials]
+    arms = [arm for arm in chosen_arms(plan, only) if arm.spec and not arm.waits]
+    needed = [arm.spec.with_seed(seed) for arm in arms if arm.spec for seed in trials]
     return list({spec.key: spec for spec in needed}.values())
+
+
+def chosen_arms(plan: Plan, only: Sequence[str] = ()) -> list[Arm]:
+    """The arms that have all of these as their method, data set or setting."""
+    asked = {name.lower() for name in only}
+    return [arm for arm in plan.arms if asked <= {arm.method.lower(), arm.data.lower(), arm.setting.lower()}]
 
 
 def held_out(needed: Sequence[Spec], selection: str) -> list[Spec]:
@@ -43,12 +47,20 @@ def refuse_held_out(selection: str) -> None:
         raise BadValue(f"{selection} needs runs that hold environments out, and studies make none; use another rule")
 
 
-def results(plan: Plan, store: Store, selection: str = "invariant", *, seeds: Container[int] | None = None) -> Results:
+def results(
+    plan: Plan,
+    stored: StoredRuns,
+    selection: str = "invariant",
+    *,
+    with_collapsed: bool = False,
+    seeds: Container[int] | None = None,
+) -> Results:
     """The runs of a plan's arms in the store: of these seeds, or of all that there are."""
-    keys = dict.fromkeys(arm.spec.trial.key for arm in plan.arms if arm.spec)
-    rows = {}
-    for key, runs in store.trials(keys).items():
-        row = SelectedRuns.of([run for run in runs if seeds is None or run.spec.seed in seeds], selection)
-        if row.runs:
-            rows[key] = row
-    return Results(plan, selection, rows)
+    arms = {arm.identity: arm.spec for arm in plan.arms if arm.spec}
+    trials = {name: trial for name, spec in arms.items() if (trial := stored.trial(spec, name))}
+    rows = {
+        name: row
+        for name, trial in trials.items()
+        if (row := stored.select(trial, selection, with_collapsed=with_collapsed, seeds=seeds))
+    }
+    return Results(plan, selection, rows, with_collapsed)

@@ -1,10 +1,14 @@
 """Figures of accuracy over one number that is changed: one curve per method, with its deviation as a band."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isnan
+from statistics import fmean
 from typing import ClassVar
 
-from invariance.core.artefacts import Artefact, Curve, Figure, Lines
-from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
+from invariance.core.artefacts import Artefact, Curve, Figure, Flag, Lines, Mark, Quantity
+from invariance.studies.support.base import METRICS, SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.printed import printed
 
 FULL = 50_000
 """The full batch as the paper marks it on its axis: all training images of Colored-MNIST."""
@@ -19,6 +23,8 @@ WIDTHS: dict[Detail, tuple[int, ...]] = {
     "medium": (100, 390, 1200),
     "high": (100, 200, 390, 600, 800, 1000, 1200),
 }
+PRINTED = {"full batch": "large batch", "batch size 1024": "small batch", "width 390": "small batch"}
+"""Points that Table 4 has too, as it calls their setting."""
 PANELS = {"average": "average accuracy, %", "gap": "accuracy gap, %"}
 
 
@@ -28,25 +34,52 @@ class Sweep(Study):
     axis: ClassVar[str]
     log_x: ClassVar[bool] = False
     band: ClassVar[bool] = True
+    marks: ClassVar[tuple[Mark, ...]] = ()
+    """Places that the paper marks."""
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One figure; points without a finished run are left out, and a note counts them."""
         arms = results.arms
         panels = tuple(
-            Lines(label.partition(",")[0], self.axis, label, tuple(self._curves(results, arms, metric)), self.log_x)
-            for metric, label in PANELS.items()
+            Lines(
+                *(text.partition(",")[0], self.axis, text, tuple(self._curves(results, arms, metric)), self.log_x),
+                marks=self.marks,
+            )
+            for metric, text in PANELS.items()
         )
-        figure = Figure(self.name, self.title, self.caption, panels, results.provenance, results.notes(arms))
+        notes = results.notes(arms)
+        figure = Figure(self.name, self.title, self.caption, panels, results.provenance, notes, self.number)
         return (figure,)
 
     def _curves(self, results: Results, arms: Sequence[Arm], metric: str) -> Iterator[Curve]:
         for method in dict.fromkeys(a.method for a in arms):
-            own = [(a.x, results.quantity(a, metric, self.name)) for a in arms if a.method == method]
-            points = sorted((x, q.mean, q.std) for x, q in own if q.ours)
-            if points:
-                x, y, spread = (tuple(values) for values in zip(*points, strict=True))
+            own = sorted((a for a in arms if a.method == method), key=lambda a: a.x)
+            all_points = [(a, results.quantity(a, metric, self.name)) for a in own]
+            points = [(a.x, q.mean, 0.0 if isnan(q.std) else q.std) for a, q in all_points if q.ours]
+            flags = tuple(flag for a, q in all_points if (flag := _flag(results, a, q, metric)))
+            if points or flags:
+                x, y, spread = (tuple(values) for values in zip(*points, strict=True)) if points else ((), (), ())
                 edges = [tuple(m + sign * s for m, s in zip(y, spread, strict=True)) for sign in (-1, 1)]
-                yield Curve(method, x, y, *(edges if self.band else ()))
+                banded = edges if self.band and any(spread) else ()
+                yield Curve(method, x, y, *banded, method=method, printed=tuple(_printed(own, metric)), flags=flags)
+
+
+def _flag(results: Results, arm: Arm, quantity: Quantity, metric: str) -> Flag | None:
+    """A mark at a point some of whose seeds collapsed: at their mean, or, where all did, at that of the collapsed."""
+    row = results.row(arm)
+    if not row or not row.collapsed:
+        return None
+    everything = replace(row, with_collapsed=True)
+    y = quantity.mean if quantity.ours else fmean(everything.values(METRICS[metric]))
+    return Flag(arm.x, y, row.status)
+
+
+def _printed(arms: Sequence[Arm], metric: str) -> Iterator[tuple[float, float]]:
+    """What Table 4 prints of the points of a curve: its batch sizes, at its width."""
+    for each in arms:
+        number = printed("table-4", each.data, PRINTED.get(each.setting, ""), each.method, metric)
+        if number:
+            yield each.x, number.mean
 
 
 def images(scale: str) -> int:
@@ -57,13 +90,18 @@ def images(scale: str) -> int:
 def batch_arms(scale: str, data: str, methods: Sequence[str]) -> list[Arm]:
     """Batches of every size for as many epochs as small ones, and the full batch by its own recipe."""
     return [
-        *(
-            arm(scale, method, data, f"batch size {size}", "small-batch", {"recipe": {"batch_size": size}}, x=size)
-            for size in BATCHES[SCALES[scale].detail]
-            for method in methods
-        ),
+        *(_sized(scale, method, data, size) for size in BATCHES[SCALES[scale].detail] for method in methods),
         *(arm(scale, method, data, "full batch", "full-batch", x=images(scale)) for method in methods),
     ]
+
+
+def _sized(scale: str, method: str, data: str, size: int) -> Arm:
+    """Batches of another size; where they grow at the switch, they grow by the same factor."""
+    small = arm(scale, method, data, "", "small-batch").spec
+    assert small  # noqa: S101 - these data sets are in every version
+    factor = (small.recipe.penalty_batch_size or 0) / (small.recipe.batch_size or 1)
+    changes = {"recipe": {"batch_size": size, "penalty_batch_size": round(factor * size) or None}}
+    return arm(scale, method, data, f"batch size {size}", "small-batch", changes, x=size)
 
 
 def width_arms(scale: str, methods: Sequence[str]) -> list[Arm]:

@@ -18,40 +18,36 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, Literal, NamedTuple
+from typing import Any, final
 
-from invariance.core.errors import BadValue, InvarianceError, StoreError
+from pydantic.dataclasses import dataclass
+
+from invariance.core.errors import InvarianceError, StoreError
+from invariance.core.fields import STRICT
+from invariance.core.provenance import cores
+from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 
-POLL_SECONDS = 1.0
-"""How often the store is asked for runs that another driver is busy with."""
 MAX_FAILED_STARTS = 20
 """How many workers may be killed before they are ready."""
 
 
-class Event(NamedTuple):
-    """What happened to a run: it made progress (``step`` of ``steps``), or it is ``done`` with a status."""
+@final
+@dataclass(frozen=True, config=STRICT)
+class Local(Engine):
+    """Worker processes on this machine, one per core unless ``workers`` says otherwise."""
 
-    kind: Literal["step", "done"]
-    spec: Spec
-    step: int = 0
-    steps: int = 0
-    seconds: float = 0.0
-    status: str = ""
-    reason: str = ""
+    def capacity(self) -> int:
+        return self.workers or cores()
 
-
-def run_all(specs: Sequence[Spec], store: Path, workers: int, *, save_every: float = 5.0) -> Iterator[Event]:
-    """Run what is missing in the store and yield events; closing the iterator stops the workers."""
-    if workers < 1:
-        raise BadValue(f"workers = {workers}; at least 1 is needed")
-    driver = Driver(store, workers, save_every)
-    try:
-        yield from driver.run(list({spec.key: spec for spec in specs}.values()))
-    finally:
-        driver.close()
+    def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
+        driver = Driver(store, self.capacity(), self.save_every)
+        try:
+            yield from driver.run(list({spec.key: spec for spec in specs}.values()))
+        finally:
+            driver.close()
 
 
 class WorkerProcess:

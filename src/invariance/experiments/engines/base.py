@@ -1,0 +1,44 @@
+"""What an engine is: it runs specs somewhere and writes what came of them to a store."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass
+
+from invariance.core.fields import STRICT, NonNegative
+from invariance.experiments.spec import Spec
+
+POLL_SECONDS = 1.0
+"""How often an engine looks again for what it is not told: runs that another driver is busy with, nodes that came."""
+
+
+class Event(NamedTuple):
+    """What happened to a run: it made progress (``step`` of ``steps``), or it is ``done`` with a status."""
+
+    kind: Literal["step", "done"]
+    spec: Spec
+    step: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    status: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Engine(ABC):
+    """Runs specs, at most ``workers`` at a time, and saves their resume states every ``save_every`` seconds."""
+
+    workers: PositiveInt | None = None
+    """None: as many as there are cores."""
+    save_every: NonNegative = 5.0
+
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many runs it makes at a time."""
+
+    @abstractmethod
+    def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
+        """Run what is missing in the store and yield events; closing the iterator stops everything."""

@@ -1,0 +1,248 @@
+"""The Ray engine: runs as tasks of one core each, on the machines of a cluster.
+
+Tasks send what they find to the driver: progress, resume states, and at last the run. Only the driver writes the store
+and the resume states beside it, so both are as the local engine leaves them, and either engine goes on where the other
+was stopped. A run whose node is lost goes on elsewhere from its last resume state; a run whose process dies has failed.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import torch
+from filelock import FileLock, Timeout
+from pydantic.dataclasses import dataclass
+
+from invariance.core.errors import InvarianceError
+from invariance.core.fields import STRICT, NonNegative
+from invariance.core.provenance import Provenance, provenance
+from invariance.core.ray_cluster import connect, nodes
+from invariance.core.shipment import Packer, unpacked
+from invariance.experiments import resume
+from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
+from invariance.experiments.run import ResumeState, Run, executing, failure, load_benchmark, resume_state
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store, work_folder
+
+REPORT_SECONDS = 1.0
+"""How often a task reports its step, at most."""
+QUEUED = 2
+"""Runs under way per core of the cluster: a core that has finished one finds the next, and a cluster that grows with
+its load sees that there is more to do."""
+MAX_LOSSES = 3
+"""How many nodes a run may lose in a row without having saved a resume state in between."""
+
+
+@final
+@dataclass(frozen=True, config=STRICT)
+class Ray(Engine):
+    """Tasks on the Ray cluster at ``address`` (HOST:PORT), else at RAY_ADDRESS, else on this machine alone."""
+
+    save_every: NonNegative = 30.0
+    address: str | None = None
+
+    def capacity(self) -> int:
+        return self.workers or max(1, sum(node.cores for node in nodes(connect(self.address))))
+
+    def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
+        driver = Driver(self, store.absolute())
+        try:
+            yield from driver.run(list({spec.key: spec for spec in specs}.values()))
+        finally:
+            driver.close()
+
+
+class Step(NamedTuple):
+    """A task's progress."""
+
+    step: int
+    steps: int
+    seconds: float
+
+
+class Result(NamedTuple):
+    """A task's run, and what it was made with."""
+
+    run: Run
+    made_with: Provenance
+
+
+def work(
+    spec: Spec, data: Any, state: ResumeState | None, save_every: float, driver: Provenance
+) -> Iterator[Step | ResumeState | Result]:
+    """The task: a run from its data and, if there is one, from its resume state."""
+    import ray
+
+    here = provenance()
+    for name in ("invariance", "torch"):
+        if (got := here["versions"][name]) != (wanted := driver["versions"][name]):
+            raise InvarianceError(f"a node has {name} {got} and the driver {wanted}; install the same on all machines")
+    torch.set_num_threads(1)
+    reported, saved = 0.0, time.monotonic()
+    execution = executing(spec, unpacked(data, ray.get), resume_from=state)
+    while True:
+        try:
+            snapshot, history, seconds = next(execution)
+        except StopIteration as end:
+            yield Result(end.value.run, here)
+            return
+        now = time.monotonic()
+        if now - reported >= REPORT_SECONDS:
+            yield Step(snapshot.step, snapshot.steps, seconds)
+            reported = now
+        if now - saved >= save_every and (partial := resume_state(snapshot, history, seconds)):
+            yield partial
+            saved = now
+
+
+class UnderWay:
+    """A run that a task was started for, with its lock, and what was heard of it."""
+
+    def __init__(self, spec: Spec, lock: FileLock) -> None:
+        self.spec, self.lock = spec, lock
+        self.seconds, self.losses = 0.0, 0
+
+    def release(self) -> None:
+        """Let other drivers have it; the file goes first, since afterwards it may be theirs."""
+        Path(self.lock.lock_file).unlink(missing_ok=True)
+        self.lock.release()
+
+
+class Driver:
+    """Starts tasks, receives what they send, and writes it."""
+
+    def __init__(self, engine: Ray, store: Path) -> None:
+        self.engine, self.folder, self.store = engine, work_folder(store), Store(store)
+        self.ray = connect(engine.address)
+        options = {"num_cpus": 1, "max_retries": 0, "num_returns": "streaming"}
+        self.task = self.ray.remote(**options)(work)
+        self.packer = Packer(self.ray.put)
+        self.data: dict[Any, Any] = {}
+        """Packed benchmarks by what decides them."""
+        self.waiting: deque[Spec] = deque()
+        self.under_way: dict[Any, UnderWay] = {}
+        """Runs by the stream of what their tasks send."""
+        self.room, self.last_poll = 0, 0.0
+
+    def close(self) -> None:
+        """Cancel all tasks. Their resume states stay."""
+        for stream, run in self.under_way.items():
+            self.ray.cancel(stream, force=True)
+            run.release()
+        self.store.close()
+        with suppress(OSError):  # not empty, or another driver's
+            self.folder.rmdir()
+
+    def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
+        """Everything that is missing."""
+        done = self.store.done()
+        self.waiting.extend(spec for spec in specs if spec.key not in done)
+        while self.waiting or self.under_way:
+            yield from self._start()
+            for stream in self._ready():
+                if event := self._receive(stream):
+                    yield event
+
+    def _ready(self) -> list[Any]:
+        """Streams that hold something, after a while at the latest."""
+        streams = list(self.under_way)
+        if not streams:
+            time.sleep(POLL_SECONDS)  # another driver is busy with all that is left
+            return []
+        self.ray.wait(streams, num_returns=1, timeout=POLL_SECONDS, fetch_local=False)
+        ready: list[Any] = self.ray.wait(streams, num_returns=len(streams), timeout=0, fetch_local=False)[0]
+        return ready
+
+    def _start(self) -> Iterator[Event]:
+        """Start tasks while there is room, of runs that no other driver is busy with; yield what has ended already."""
+        if time.monotonic() - self.last_poll > POLL_SECONDS:  # nodes come and go
+            self.room = self.engine.workers or QUEUED * self.engine.capacity()
+            self.last_poll = time.monotonic()
+        for _ in range(len(self.waiting)):
+            if len(self.under_way) >= self.room:
+                return
+            spec = self.waiting.popleft()
+            run = UnderWay(spec, FileLock(self.folder / f"{spec.key}.lock", blocking=False))
+            try:
+                run.lock.acquire()
+            except Timeout:
+                self.waiting.append(spec)
+                continue
+            if self.store.has(spec.key):
+                yield self._end(run)
+            elif event := self._submit(run):
+                yield event
+
+    def _submit(self, run: UnderWay) -> Event | None:
+        """Start the task of a run, from its last resume state; data that cannot be loaded end it."""
+        try:
+            data = self._data(run.spec)
+        except Exception as error:  # a plug-in may raise anything
+            return self._end(run, Result(failure(run.spec, error, 0.0), provenance()), resumable=True)
+        state = resume.load(self._path(run.spec))
+        stream = self.task.remote(run.spec, data, state, self.engine.save_every, provenance())
+        self.under_way[stream] = run
+        return None
+
+    def _data(self, spec: Spec) -> Any:
+        key = spec.data, spec.seed, spec.objective.oracle, spec.hold_out
+        if key not in self.data:
+            self.data[key] = self.packer.packed(load_benchmark(spec))
+        return self.data[key]
+
+    def _path(self, spec: Spec) -> Path:
+        return self.folder / f"{spec.key}.safetensors"
+
+    def _receive(self, stream: Any) -> Event | None:
+        """The next thing that a task has sent. What is lost with its node does not count."""
+        run = self.under_way[stream]
+        errors = self.ray.exceptions
+        try:
+            content = self.ray.get(next(stream))
+        except errors.RayTaskError as error:
+            expected = isinstance(error.cause, InvarianceError)
+            return self._fail(stream, error.cause, resumable=expected)
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
+            reason = "out of memory" if isinstance(error, errors.OutOfMemoryError) else "its worker process died"
+            return self._fail(stream, InvarianceError(f"{reason} on a node of the cluster"), resumable=True)
+        except errors.RayError as error:
+            return self._lose(stream, error)
+        match content:
+            case Step():
+                run.seconds = content.seconds
+                return Event("step", run.spec, **content._asdict())
+            case ResumeState():
+                resume.save(content, self._path(run.spec))
+                run.losses = 0
+                return None
+        del self.under_way[stream]
+        return self._end(run, content)
+
+    def _lose(self, stream: Any, error: Exception) -> Event | None:
+        """A node is gone: its run goes on elsewhere, unless it takes one node after another with it."""
+        run = self.under_way[stream]
+        run.losses += 1
+        if run.losses > MAX_LOSSES:
+            reason = " ".join(str(error).split())
+            return self._fail(stream, InvarianceError(f"it lost {run.losses} nodes in a row: {reason}"), resumable=True)
+        del self.under_way[stream]
+        self.ray.cancel(stream, force=True)  # if what was lost was only the way to it
+        return self._submit(run)
+
+    def _fail(self, stream: Any, error: BaseException, *, resumable: bool) -> Event:
+        run = self.under_way.pop(stream)
+        return self._end(run, Result(failure(run.spec, error, run.seconds), provenance()), resumable=resumable)
+
+    def _end(self, run: UnderWay, result: Result | None = None, *, resumable: bool = False) -> Event:
+        """Write a run, unless its result is there, and let go of it; a resumable one keeps its resume state."""
+        if result:
+            self.store.add(result.run, result.made_with)
+        if not resumable:
+            resume.remove(self._path(run.spec))
+        run.release()
+        if not result:
+            return Event("done", run.spec, status="there")
+        return Event("done", run.spec, 0, 0, result.run.seconds, result.run.status, result.run.reason)
