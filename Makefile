@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint stub results docs bench clean
+.PHONY: demo test test-all lint stub results docs bench bench-reliability clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
@@ -39,6 +39,10 @@ bench: .venv/report
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/shifts.py
+
+# docs/reliability.md: faults, damaged input, drawn configurations, a long load; about an hour
+bench-reliability: .venv/dev
+	cd benchmarks && ../$(BIN)/python -m reliability
 
 # One stamp an extra: `.venv/dev` is the environment with the extra `dev` installed.
 .venv/%: pyproject.toml constraints.txt

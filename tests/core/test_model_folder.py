@@ -1,15 +1,18 @@
 """One format for every kind of model; what each kind holds is tested where it is written."""
 
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
+from safetensors.torch import save as packed
 
 import invariance
 from invariance.core.errors import DataError
-from invariance.core.model_folder import FORMAT, MANIFEST, read, seal
+from invariance.core.model_folder import FORMAT, MANIFEST, NEW_WEIGHTS, WEIGHTS, _settle, read, seal
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.saved import read as read_estimator
 from invariance.estimators.saved import save as save_estimator
@@ -112,4 +115,61 @@ def test_an_edited_run_is_noticed(run):
     content["run"]["seconds"] = 0
     rewritten(run, content)
     with pytest.raises(DataError, match="is not as it was written"):
+        invariance.load(run)
+
+
+def moved(folder: Path, content: bytes, name: str) -> None:
+    (folder / name).write_bytes(content)
+
+
+def test_a_model_is_replaced_at_the_moment_that_its_manifest_is(run, estimator):
+    """A process that is killed between two renames leaves the new model, its weights under their first name."""
+    old, new = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in (run, estimator))
+    for step, kind in (
+        ("weights written", "run"),
+        ("manifest renamed", "classifier"),
+        ("weights renamed", "classifier"),
+    ):
+        match step:
+            case "weights written":
+                moved(run, new[WEIGHTS], NEW_WEIGHTS)
+            case "manifest renamed":
+                moved(run, new[MANIFEST], MANIFEST)
+            case _:
+                (run / NEW_WEIGHTS).replace(run / WEIGHTS)
+        assert read(run).kind == kind, step
+        assert read(run).weights == (old if kind == "run" else new)[WEIGHTS]
+
+
+def test_a_model_whose_writer_was_killed_is_settled_by_the_next_one(run, estimator):
+    new = {path.name: path.read_bytes() for path in estimator.iterdir()}
+    moved(run, new[WEIGHTS], NEW_WEIGHTS)
+    moved(run, new[MANIFEST], MANIFEST)
+    _settle(run)
+    assert not (run / NEW_WEIGHTS).exists()
+    assert read(run).weights == new[WEIGHTS]
+
+
+@pytest.mark.parametrize("kind", ["run", "estimator"])
+def test_weights_that_are_not_finite_are_refused(request, kind):
+    folder = request.getfixturevalue(kind)
+    weights = load_file(folder / WEIGHTS)
+    next(iter(w for w in weights.values() if w.is_floating_point())).fill_(torch.nan)
+    content = manifest(folder)
+    content["weights"] = hashlib.sha256(packed(weights)).hexdigest()
+    (folder / WEIGHTS).write_bytes(packed(weights))
+    content.pop("seal")
+    rewritten(folder, content | {"seal": seal(content)})
+    with pytest.raises(DataError, match="not finite"):
+        invariance.load(folder)
+
+
+def test_weights_of_another_run_are_refused_by_an_old_manifest_without_a_seal(run, tmp_path):
+    changes = {"data": {"samples": 60}, "recipe": {"epochs": 1}, "evaluation": {"checkpoints": 1}}
+    save_run(execute(Spec.of("two-bit", "irmv1", "short", 1, changes)), tmp_path / "other")
+    content = manifest(run)
+    rewritten(run, {"run": content["run"]})
+    invariance.load(run)
+    (run / WEIGHTS).write_bytes((tmp_path / "other" / WEIGHTS).read_bytes())
+    with pytest.raises(DataError, match="not those of its run"):
         invariance.load(run)

@@ -168,7 +168,7 @@ def test_pipes_huge_images_and_names_that_are_no_text_end_in_one_line(folder, pi
     assert done.json["images"] == 1
     Image.new("1", (13_000, 13_000)).save(new / "huge.png")
     assert "13000×13000 pixels" in invariance("predict", pictured, new, "-o", tmp_path / "p.csv").error
-    os.rename(os.fsencode(new / "huge.png"), os.fsencode(new) + b"/\xff.png")
+    (new / "huge.png").rename(new / os.fsdecode(b"\xff.png"))
     assert "not UTF-8" in invariance("predict", pictured, new, "-o", tmp_path / "p.csv").error
     assert "1024" in invariance("fit", folder, "--image-size", "100000", "-o", tmp_path / "m2").err
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -218,3 +219,14 @@ def test_a_full_disk_is_one_line_and_the_earlier_state_stays(small_disk):
     assert "finished runs are safe" in message
     assert_same(load(path), small)
     assert list(small_disk.iterdir()) == [path]
+
+
+def test_a_state_with_one_bit_flipped_is_none(tmp_path):
+    save(interrupted()[1][0], path := tmp_path / "state.safetensors")
+    whole, rng = path.read_bytes(), random.Random(0)
+    assert load(path) is not None
+    for _ in range(64):
+        changed = bytearray(whole)
+        changed[rng.randrange(8, len(whole))] ^= 1 << rng.randrange(8)
+        path.write_bytes(changed)
+        assert load(path) is None

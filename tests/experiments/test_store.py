@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -548,6 +549,29 @@ def test_a_run_that_cannot_be_read_is_one_line_that_names_the_store_and_the_othe
         assert one_line(caught).startswith(f"{path} holds a run that ")
     assert len(store.summaries()) == 2
     assert store.get(run(seed=2).spec.key) == run(seed=2)
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_store_on_a_read_only_disk_is_read_and_nothing_is_written_beside_it(tmp_path, logged):
+    (disk := tmp_path / "disk").mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"a file system cannot be mounted here ({mounted.stderr.decode().strip()})")
+    try:
+        writer = Store(disk / "runs.db")
+        writer.add(run())
+        if logged:  # what a killed process leaves
+            for name in ("runs.db", "runs.db-wal"):
+                shutil.copy(disk / name, disk / f"copy-of-{name}".replace("copy-of-runs", "copy"))
+        writer.close()
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        before = sorted(disk.iterdir())
+        with Store(disk / ("copy.db" if logged else "runs.db"), must_exist=True) as store:
+            assert [summary.key for summary in store.summaries()] == [run().spec.key]
+            assert len(list(store.records())) == 1
+        assert sorted(disk.iterdir()) == before
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_a_record_that_is_no_json_is_one_line(store, path):

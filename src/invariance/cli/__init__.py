@@ -78,9 +78,10 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         code = app(standalone_mode=False)
-    except typer.Abort:  # no was the answer, or there was none
-        code = 1
-        print("stopped; nothing was changed", file=sys.stderr)
+    except typer.Abort as error:  # Ctrl-C, or the answer was no
+        code = INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1
+        if code != INTERRUPTED:
+            print("stopped; nothing was changed", file=sys.stderr)
     except BrokenPipeError:  # the reader (a pager, head) went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

@@ -1,7 +1,6 @@
 """What several commands share: options, consoles, progress."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from invariance.core.fields import finite
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -106,19 +106,7 @@ def say(line: str) -> None:
 def print_json(value: Any) -> None:
     """Print plain data; a number that is not finite is null, which JSON has and NaN it has not."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {name: _finite(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [_finite(inner) for inner in value]
-        case _:
-            return value
+    print(json.dumps(finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
 
 
 def print_notes(notes: Iterable[str], console: Console) -> None:

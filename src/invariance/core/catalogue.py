@@ -102,6 +102,8 @@ class Catalogue(Generic[T]):
 
     def load(self, data: Mapping[str, Any]) -> T:
         """The value that :meth:`dump` made this of."""
+        if not isinstance(data.get("name"), str):
+            raise BadValue(f"a {self.kind} needs a name; got {str(data.get('name'))[:40]!r}")
         return self.create(data["name"], {k: v for k, v in data.items() if k != "name"})
 
 

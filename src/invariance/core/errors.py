@@ -13,6 +13,15 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
+MAX_SHOWN = 200
+"""Characters of a value that a message shows."""
+
+
+def shortened(value: object) -> str:
+    """A value as messages show it."""
+    text = str(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
 
 class InvarianceError(Exception):
     """Base of all errors of this package; the command line prints it as one line."""
@@ -25,7 +34,7 @@ class UnknownName(InvarianceError, KeyError):
     def of(cls, kind: str, got: str, known: Iterable[str]) -> "UnknownName":
         """Say what was probably meant."""
         names = sorted(known)
-        got = str(got)
+        got = shortened(got)
         close = get_close_matches(got.lower().replace("_", "-"), names, n=1, cutoff=0.5)
         close = close or get_close_matches(got.lower(), names, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
@@ -44,7 +53,7 @@ class BadValue(InvarianceError, ValueError):
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        return cls(f"{what}: {field or 'value'} = {first['input']!r} cannot be used: {message}")
+        return cls(f"{what}: {field or 'value'} = {shortened(repr(first['input']))} cannot be used: {message}")
 
 
 class DataError(InvarianceError):

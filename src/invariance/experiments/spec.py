@@ -150,12 +150,17 @@ class Spec:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Spec":
         """The spec that :meth:`to_json` made this of."""
+        if not isinstance(plain, Mapping):
+            raise BadValue(f"a run is a mapping of its fields; got {str(plain)[:40]!r}")
         known = [field.name for field in fields(cls) if field.name != "recipe_name"]
         for name in plain.keys() - set(known):
             raise UnknownName.of("field of a run", name, known)
         for name in known:
             if name not in plain and name != "start":
                 raise BadValue(f"a run needs the field {name!r}; got {', '.join(plain)}")
+        for name in ("data", "model", "objective", "recipe", "evaluation"):
+            if not isinstance(plain[name], Mapping):
+                raise BadValue(f"{name} = {str(plain[name])[:40]!r}; expected a mapping of its fields")
         how = {k: v for k, v in plain["recipe"].items() if k != "name"}
         return cls(
             DATA.load(plain["data"]),

@@ -187,7 +187,10 @@ class Store:
         sql = f"SELECT {columns}, record FROM runs JOIN records USING (key) {where} ORDER BY finished_at, key"  # noqa: S608
         with self._explained():
             for *row, record in self.connection.execute(sql, values):  # SQLite reads no JSON that holds Infinity
-                yield self._summary(row), self._plain(record)["spec"]
+                spec = self._plain(record).get("spec")
+                if not isinstance(spec, dict):
+                    raise self._damaged("no spec")
+                yield self._summary(row), spec
 
     def summaries(self, **filters: Any) -> list[Summary]:
         """Runs without their histories, newest last; filters compare columns, None is no filter."""

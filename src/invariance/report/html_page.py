@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from invariance.core.artefacts import Artefact, Figure, Formula, Lines
 from invariance.report.page import Block, Page
+from invariance.report.policy import policy
 from invariance.report.render.charts import charts, embedded, explained, legend
 from invariance.report.render.formulas import as_html
 from invariance.report.render.palette import Palette, palette
@@ -27,8 +28,10 @@ def render(page: Page) -> str:
     """The page with style, script, charts and plotly.js inside, and no address in it that a browser would ask."""
     here = files("invariance.report")
     own = {name: Markup(here.joinpath(f"page.{name}").read_text(encoding="utf-8")) for name in ("css", "js")}  # noqa: S704
-    plotly = base64.b64encode(here.joinpath("plotly-cartesian.min.js.gz").read_bytes()).decode()
-    return _environment(palette(page.every())).get_template("page.html.jinja").render(page=page, plotly=plotly, **own)
+    plotly = here.joinpath("plotly-cartesian.min.js.gz").read_bytes()
+    rules = policy([gzip.decompress(plotly).decode(), own["js"]], [own["css"]])
+    template = _environment(palette(page.every())).get_template("page.html.jinja")
+    return template.render(page=page, plotly=base64.b64encode(plotly).decode(), policy=rules, **own)
 
 
 def _environment(colours: Palette) -> Environment:

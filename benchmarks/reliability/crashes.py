@@ -1,0 +1,156 @@
+"""The crash matrix: every scenario × every kind of fault × the system calls that change files, one after another.
+
+After each fault a reader must find what was there before or what is there after, whole; then the same command, given
+again and undisturbed, must end in the same bits as if nothing had happened, and leave no half-written file behind.
+"""
+
+import argparse
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from reliability.injection import KINDS, Ended, forked, preloaded
+from reliability.scenarios import Scenario, scenarios, server
+
+SHARES = {"kill": 0.5, "torn write": 0.2, "SIGTERM": 0.06, "Ctrl-C": 0.06, "full disk": 0.12, "read-only": 0.02}
+"""How the faults of a scenario are divided; the rest are jumps of the clock. Each kind occurs at least once."""
+SIGNALS = {"kill": signal.SIGKILL, "torn write": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
+WAIT_SECONDS = 60
+
+
+class Fault(NamedTuple):
+    """One injected fault, and what was wrong afterwards; empty where nothing was."""
+
+    scenario: str
+    kind: str
+    at: int
+    wrong: str
+
+
+def faults(scenario: Scenario, share: float, root: Path) -> Iterator[Fault]:
+    """Inject the faults of a scenario, evenly over its calls."""
+    base, after = root / "base", root / "after"
+    base.mkdir(parents=True)
+    warm(scenario, root / "warm")
+    _check(forked(lambda: scenario.before(base), base), scenario.name)
+    shutil.copytree(base, after)
+    done = forked(lambda: scenario.act(after), after)
+    _check(done, scenario.name)
+    states = set_of(scenario, base), set_of(scenario, after)
+    for kind, at in plan(scenario, done.calls, share):
+        place = root / "fault"
+        shutil.copytree(base, place)
+        ended = forked(lambda: scenario.act(place), place, KINDS[kind], at)  # noqa: B023 - used at once
+        if kind not in SIGNALS or ended.code == -SIGNALS[kind]:  # a fault that came after the end is none
+            yield Fault(scenario.name, kind, at, wrong(scenario, place, states, ended, kind))
+        shutil.rmtree(place)
+
+
+def warm(scenario: Scenario, folder: Path) -> None:
+    """Do it once in this process, so that forks have imported already what they need."""
+    folder.mkdir()
+    os.chdir(folder)
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        scenario.before(folder)
+        scenario.act(folder)
+
+
+def plan(scenario: Scenario, calls: int, share: float) -> Iterator[tuple[str, int]]:
+    """Kinds of faults and the calls at which they are injected."""
+    total = max(len(KINDS), round(scenario.faults * share))
+    for kind in KINDS:
+        count = max(1, round(total * SHARES.get(kind, 0.04)))
+        for i in range(min(count, calls)):
+            yield kind, 1 + (2 * i + 1) * calls // (2 * count)
+
+
+def wrong(scenario: Scenario, place: Path, states: tuple[set[str], set[str]], ended: Ended, kind: str) -> str:
+    """What does not hold after a fault."""
+    before, after = states
+    if ended.traceback:
+        return f"traceback: {ended.traceback}"
+    wait_for_workers(place)
+    try:
+        seen = set_of(scenario, place)
+    except Exception as error:  # whatever a reader raises is the finding
+        return f"not readable after the fault: {type(error).__name__}: {error}"
+    if seen not in (before, after) and not (scenario.growing and before <= seen <= after):
+        return f"neither old nor new after the fault: {sorted(seen)}"
+    again = forked(lambda: scenario.act(place), place)
+    if again.code:
+        return f"the same command fails afterwards: {again.errors.strip()[-200:]}"
+    if set_of(scenario, place) != after:
+        return "the same command gives something else afterwards"
+    left = [str(path.relative_to(place)) for path in place.rglob("*.part")]
+    return f"left behind: {', '.join(left)}" if left else ""
+
+
+def set_of(scenario: Scenario, folder: Path) -> set[str]:
+    """The state of a folder."""
+    state = scenario.state(folder)
+    if len(set(state)) != len(state):
+        raise ValueError(f"twice the same: {state}")
+    return set(state)
+
+
+def wait_for_workers(place: Path) -> None:
+    """Wait until worker processes whose driver is gone have noticed it."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        if not any(str(place).encode() in line and b"worker" in line for line in lines):
+            return
+        time.sleep(0.1)
+
+
+def _check(ended: Ended, name: str) -> None:
+    if ended.code:
+        raise RuntimeError(f"{name} does not work undisturbed: {ended.errors[-2000:]}")
+
+
+def matrix(share: float, names: list[str]) -> list[Fault]:
+    """All faults of the named scenarios, or of all."""
+    torch.set_num_threads(1)
+    found: list[Fault] = []
+    with tempfile.TemporaryDirectory() as folder, server(Path(folder) / "served") as port:
+        for i, scenario in enumerate(scenarios(port)):
+            if not names or scenario.name in names:
+                for fault in faults(scenario, share, Path(folder) / str(i)):
+                    found.append(fault)
+                    print(*fault, sep="\t", file=sys.stderr, flush=True)
+    return found
+
+
+def summary(found: list[Fault]) -> dict[str, object]:
+    """Counts by scenario and kind, and every finding."""
+    counts = Counter((fault.scenario, fault.kind) for fault in found)
+    return {
+        "faults": len(found),
+        "by_scenario": [[scenario, kind, count] for (scenario, kind), count in counts.items()],
+        "wrong": [fault._asdict() for fault in found if fault.wrong],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", type=float, default=1.0, help="of the faults of each scenario")
+    parser.add_argument("--only", action="append", default=[], help="a scenario; repeat")
+    options = parser.parse_args()
+    preloaded()
+    print(json.dumps(summary(matrix(options.share, options.only))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""What is interrupted: each scenario is what was there before, what is done, and what can be seen afterwards."""
+
+import hashlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import invariance
+from invariance.cli import main
+from invariance.data.formats.downloads import File, fetch, locate
+from invariance.data.images.image_files import listed, pictures
+from invariance.experiments.run import digest
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store
+from invariance.experiments.worker import Worker
+
+Act = Callable[[Path], object]
+State = tuple[str, ...]
+"""What is there, as names and hashes."""
+SMALL = {"data": {"samples": 60}, "recipe": {"epochs": 2, "batch_size": 60}, "evaluation": {"checkpoints": 2}}
+COLLAPSED = 3
+"""How ``train`` ends where a model, here of a few updates, is no better than a constant."""
+DOWNLOAD = bytes(range(256)) * 4000
+SETTINGS = ["--set", "data.samples=60", "--set", "recipe.epochs=2", "--set", "evaluation.checkpoints=2"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``before`` makes a folder, ``act`` is interrupted in it, ``state`` is what a reader finds there.
+
+    After a fault the state is that of before or that of after; where it is ``growing``, anything in between, each part
+    of it whole. ``faults`` is about how many faults are injected; one that starts processes of its own gets fewer.
+    """
+
+    name: str
+    before: Act
+    act: Act
+    state: Callable[[Path], State]
+    growing: bool = False
+    faults: int = 60
+
+
+def command(*arguments: str) -> None:
+    """Run a command of the package in this process."""
+    sys.argv = ["invariance", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code not in (0, COLLAPSED):
+            raise
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def table(folder: Path) -> None:
+    """A table of three sites."""
+    random = np.random.default_rng(0)
+    sick = random.integers(0, 2, 90)
+    lines = [f"{y + random.normal():.3f},{random.normal():.3f},s{i % 3},{y}" for i, y in enumerate(sick)]
+    (folder / "table.csv").write_text("\n".join(["x,z,site,sick", *lines]) + "\n")
+
+
+def images(folder: Path) -> None:
+    """Twelve images in two folders."""
+    random = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (folder / "images" / name).mkdir(parents=True)
+        for i in range(6):
+            Image.fromarray(random.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(
+                folder / "images" / name / f"{i}.png"
+            )
+
+
+def specs() -> list[Spec]:
+    return [Spec.of("two-bit", "irmv1", "short", seed, SMALL) for seed in range(2)]
+
+
+def train(seed: int, folder: Path) -> None:
+    command("train", "two-bit", "irmv1", *SETTINGS, "--seed", str(seed), "-o", "model", "--overwrite", "--json")
+
+
+def trained(folder: Path) -> State:
+    run, model, _ = invariance.load(folder / "model")
+    return (digest(model), str(run.spec.seed))
+
+
+FIT = ("fit", "table.csv", "--label", "sick", "--method", "erm", "--no-report", "-o", "model", "--overwrite", "--json")
+
+
+def first_fit(folder: Path) -> None:
+    table(folder)
+    command(*FIT)
+
+
+def fitted(folder: Path) -> State:
+    """What the model predicts."""
+    x = np.linspace(-2, 2, 20, dtype=np.float32).reshape(10, 2)
+    return (sha(invariance.load(folder / "model").predict_proba(x).tobytes()),)
+
+
+def predict(folder: Path) -> None:
+    command("predict", "model", "table.csv", "-o", "out.csv", "--json")
+
+
+def work(folder: Path) -> None:
+    """A worker's part, without its driver."""
+    with Path(os.devnull).open("w") as nobody:
+        worker = Worker(folder / "runs.db", 0.0, nobody)
+        for spec in specs():
+            worker.work(spec)
+        worker.store.close()
+
+
+def stored(folder: Path) -> State:
+    """Every run, without times."""
+    if not (folder / "runs.db").exists() or not (folder / "runs.db").stat().st_size:
+        return ()
+    with Store(folder / "runs.db") as store:
+        records = [store.get(summary.key) for summary in store.summaries()]
+    plain = [run.to_json() | {"seconds": 0} for run in records if run and run.status != "failed"]
+    return tuple(sorted(sha(json.dumps(record, sort_keys=True).encode()) for record in plain))
+
+
+def sweep(folder: Path) -> None:
+    (folder / "specs.jsonl").write_text("".join(json.dumps(spec.to_json()) + "\n" for spec in specs()))
+
+
+def tune(folder: Path) -> None:
+    command("tune", "two-bit", "irmv1", "--trials", "2", "--workers", "1", *SETTINGS, "--json")
+
+
+def build_cache(folder: Path) -> None:
+    os.environ["INVARIANCE_CACHE"] = str(folder / "cache")
+    pictures(listed(folder / "images", ["a", "b"]), 16, title="images")
+
+
+def cached(folder: Path) -> State:
+    made = sorted((folder / "cache" / "images").glob("images-*/images.npy"))
+    return tuple(sha(path.read_bytes()) for path in made if not path.parent.name.endswith(".part"))
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[int]:
+    """A server of one file; gives its port."""
+    folder.mkdir()
+    (folder / "file.bin").write_bytes(DOWNLOAD)
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield int(serving.server_address[1])
+        serving.shutdown()
+
+
+def download(port: int) -> Scenario:
+    """Fetch a file over HTTP into a cache."""
+    file = File("file.bin", hashlib.sha256(DOWNLOAD).hexdigest(), (f"http://127.0.0.1:{port}/file.bin",))
+
+    def act(folder: Path) -> None:
+        os.environ |= {"INVARIANCE_CACHE": str(folder / "cache"), "INVARIANCE_DATA": ""}
+        fetch(file)
+
+    def state(folder: Path) -> State:
+        os.environ |= {"INVARIANCE_CACHE": str(folder / "cache"), "INVARIANCE_DATA": ""}
+        found = locate(file)  # refuses other bytes
+        return (sha(found.read_bytes()),) if found else ()
+
+    return Scenario("download", lambda folder: None, act, state, faults=30)
+
+
+def reported(folder: Path) -> State:
+    """Whether there is a page, and that it is whole."""
+    page = folder / "report.html"
+    if not page.exists():
+        return ()
+    return ("whole",) if page.read_text(encoding="utf-8").rstrip().endswith("</html>") else ("half",)
+
+
+def only(name: str, folder: Path) -> State:
+    """One file, byte for byte."""
+    return (sha((folder / name).read_bytes()),) if (folder / name).exists() else ()
+
+
+def scenarios(port: int) -> list[Scenario]:
+    """Everything that writes."""
+    write_report = partial(command, "report", "-o", "report.html")
+    export = partial(command, "runs", "export", "runs.csv")
+    sweeping = partial(command, "run", "specs.jsonl", "--workers", "1")
+    return [
+        Scenario("train --overwrite", partial(train, 0), partial(train, 1), trained, faults=90),
+        Scenario("fit --overwrite", first_fit, lambda folder: command(*FIT, "--seed", "1"), fitted, faults=40),
+        Scenario("predict", first_fit, predict, partial(only, "out.csv"), faults=30),
+        Scenario("worker", lambda folder: None, work, stored, growing=True, faults=150),
+        Scenario("driver", sweep, lambda folder: sweeping(), stored, growing=True, faults=14),
+        Scenario("tune", lambda folder: None, tune, stored, growing=True, faults=8),
+        Scenario("image cache", images, build_cache, cached, faults=40),
+        download(port),
+        Scenario("report", work, lambda folder: write_report(), reported, faults=24),
+        Scenario("runs export", work, lambda folder: export(), partial(only, "runs.csv"), faults=24),
+    ]

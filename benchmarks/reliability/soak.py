@@ -1,0 +1,94 @@
+"""A long load: short runs by two workers, one after another, and a store of a hundred thousand runs.
+
+Memory and open files of the driver and its workers are read every few seconds: they must stay flat.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from invariance.experiments.engines import run_all
+from invariance.experiments.run import execute
+from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store
+
+WORKERS = 2
+SAMPLE_SECONDS = 5.0
+
+
+def spec(seed: int) -> Spec:
+    """A run of well under a second."""
+    changes = {"data": {"samples": 200}, "recipe": {"epochs": 5}, "evaluation": {"checkpoints": 2}}
+    return Spec.of("two-bit", "irmv1", "short", seed, changes)
+
+
+def usage() -> dict[str, list[float]]:
+    """Megabytes and open files of this process and of its workers."""
+    megabytes, files = [], []
+    for process in [os.getpid(), *_children()]:
+        try:
+            pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+            files.append(float(len(os.listdir(f"/proc/{process}/fd"))))  # noqa: PTH208 - numbers of open files
+        except OSError:  # it has just ended
+            continue
+        megabytes.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+    return {"megabytes": megabytes, "files": files}
+
+
+def _children() -> Iterator[int]:
+    for task in Path("/proc/self/task").iterdir():
+        yield from map(int, (task / "children").read_text(encoding="ascii").split())
+
+
+def soak(seconds: float) -> dict[str, Any]:
+    """Runs until the time is over; the first and the last readings."""
+    readings: list[dict[str, list[float]]] = []
+    done, start, last = 0, time.monotonic(), 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        events = run_all([spec(seed) for seed in range(100_000)], Path(folder) / "runs.db", WORKERS)
+        for event in events:
+            done += event.kind == "done"
+            now = time.monotonic()
+            if now - last > SAMPLE_SECONDS and done > 2 * WORKERS:
+                readings.append(usage())
+                last = now
+            if now - start > seconds:
+                break
+        events.close()  # type: ignore[attr-defined] - a generator
+        with Store(Path(folder) / "runs.db") as store:
+            stored = len(store.summaries())
+    return {"runs": done, "stored": stored, "seconds": seconds, "first": readings[0], "last": readings[-1]}
+
+
+def large_store(runs: int) -> dict[str, float]:
+    """Seconds to write, list and group so many runs."""
+    run = execute(spec(0)).run
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.db") as store:
+        store.add(run)
+        (record,) = store.records()
+        times = {"runs": float(runs)}
+        start = time.process_time()
+        store.restore(record | {"key": f"{i:024x}", "trial": f"{i // 5:024x}", "seed": i} for i in range(runs))
+        times["write"] = time.process_time() - start
+        for name, read in (("list", store.summaries), ("group", store.groups), ("keys", store.done)):
+            start = time.process_time()
+            read()
+            times[name] = time.process_time() - start
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1200)
+    parser.add_argument("--runs", type=int, default=100_000)
+    options = parser.parse_args()
+    print(json.dumps({"soak": soak(options.seconds), "store": large_store(options.runs)}))
+
+
+if __name__ == "__main__":
+    main()

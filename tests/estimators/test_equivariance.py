@@ -1,0 +1,66 @@
+"""What must not matter does not: the unit of a column and its offset. The rest is measured in docs/reliability.md."""
+
+import numpy as np
+import pytest
+import torch
+
+import invariance
+from invariance.core.environment import Environment
+from invariance.estimators.network import Standard
+from invariance.methods import METHODS
+
+NAMES = [name for name, cls in METHODS.classes.items() if not cls.oracle]
+RECIPE = invariance.recipe("full-batch", changes={"epochs": 30, "lr": 0.02})
+ROWS = 90
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, ROWS)
+    return y[:, None] + rng.normal(size=(ROWS, 3)), y, np.repeat(["a", "b", "c"], ROWS // 3)
+
+
+def probabilities(method: str, X: np.ndarray, y: np.ndarray, e: np.ndarray) -> np.ndarray:
+    model = invariance.InvariantClassifier(method, recipe=RECIPE)
+    return model.fit(X, y, environments=e).predict_proba(X)[:, 1]
+
+
+@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("exponent", [66, -66])
+def test_the_unit_of_a_column_does_not_matter_to_the_last_bit(table, method, exponent):
+    """By powers of two, about 10^±20: then nothing is rounded on the way."""
+    X, y, e = table
+    X = X.astype(np.float32)
+    assert (probabilities(method, X * np.float32(2.0**exponent), y, e) == probabilities(method, X, y, e)).all()
+
+
+@pytest.mark.parametrize("scale", [1e19, 1e-23, 1e30, 1e-30])
+def test_a_column_of_any_scale_is_standardised(scale):
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy((scale * rng.normal(3, 1, (500, 1))).astype(np.float32))
+    z = Standard.of([Environment("a", x, torch.zeros(500))])(x)
+    assert float(z.std()) == pytest.approx(1, abs=0.01)
+    assert float(z.mean()) == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_the_offset_of_a_column_does_not_matter(table, method):
+    X, y, e = table
+    expected = probabilities(method, X, y, e)
+    assert probabilities(method, X + 100, y, e) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_model_that_gives_no_number_says_so(table):
+    X, y, e = table
+    model = invariance.InvariantClassifier("erm", recipe=RECIPE).fit(X, y, environments=e)
+    next(model.module_.parameters()).data.fill_(np.nan)
+    with pytest.raises(invariance.BadValue, match="row 0"):
+        model.predict(X)
+
+
+def test_a_collapsed_model_warns():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 1)), rng.integers(0, 2, 400)
+    with pytest.warns(UserWarning, match="the model has collapsed"):
+        invariance.InvariantClassifier("erm", recipe=RECIPE).fit(X, y, environments=np.arange(400) % 2)
