@@ -22,7 +22,7 @@ def accuracies(y: Any, predicted: Any, environments: ArrayLike) -> Scores:
 
 
 def count_correct(
-    correct: NDArray[np.bool_], codes: NDArray[np.int64], names: Sequence[Any]
+    correct: NDArray[np.bool_], codes: NDArray[np.integer[Any]], names: Sequence[Any]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The numbers of correct predictions and of rows in each environment that has rows, by name."""
     rows = np.bincount(codes, minlength=len(names))
