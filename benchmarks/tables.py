@@ -27,6 +27,7 @@ COLUMNS, COUNTS = 50, (2, 1000)
 WAYS = {
     "erm": ("--method", "erm", "--no-report"),
     "rex": ("--method", "rex", "--no-report"),
+    "rex, rows in a file": ("--method", "rex", "--no-report", "--memory", "0"),
     "irmv1": ("--method", "irmv1", "--no-report"),
     "auto": ("--no-report",),
     "auto, with its report": (),

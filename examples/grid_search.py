@@ -1,31 +1,36 @@
-"""A grid search that leaves one environment out at a time, with one keyword.
+"""A grid search that leaves one environment out at a time, and takes what is best where it is worst.
 
-The classes are three kinds of wine, and the environments five vintages, drawn at random.
+The table is that of misleading_column.py: a note agrees with the label in most rows of three sites and in few rows of
+the others. On average over the sites that are left out, ERM is best, since the note helps at most of them; at the new
+site it misleads. ``refit=worst_environment`` takes the model with the highest score at its worst site instead.
 """
 
 import numpy as np
 import sklearn
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PowerTransformer
+from sklearn.preprocessing import StandardScaler
 
-from invariance import InvariantClassifier, REx, recipe, worst_environment_accuracy
+from invariance import InvariantClassifier, average_accuracy, worst_environment
 
 sklearn.set_config(enable_metadata_routing=True)
+AGREES = {"Lyon": 0.98, "Bern": 0.95, "Graz": 0.3, "Turin": 0.9, "new": 0.05}
 
-X, y = load_wine(return_X_y=True)
-vintage = np.random.default_rng(0).integers(2019, 2024, len(y))
+pixels, digit = load_digits(return_X_y=True)
+y = np.where(digit >= 5, "high", "low")
+rng = np.random.default_rng(0)
+site = rng.permutation(np.resize(list(AGREES), len(y)))
+agrees = rng.random(len(y)) < np.vectorize(AGREES.get)(site)
+note = np.where((y == "high") == agrees, 1.0, -1.0) + 0.3 * rng.normal(size=len(y))
+X = np.column_stack([pixels[:, 18:46:3], note])
+new = site == "new"
 
-quick = recipe("short-full", changes={"lr": 0.02, "epochs": 30})
-model = make_pipeline(PowerTransformer(), InvariantClassifier(recipe=quick))
-grid = {
-    "invariantclassifier__method": ["erm", REx(gamma=10.0, divide_by="nothing")],
-    "invariantclassifier__hidden": [(), (8,)],
-}
+model = make_pipeline(StandardScaler(), InvariantClassifier(recipe={"epochs": 60}, hidden=()))
+grid = {"invariantclassifier__method": ["erm", "rex", "irmv1"]}
 one_out = LeaveOneGroupOut().set_split_request(groups="environments")
-search = GridSearchCV(model, grid, cv=one_out, scoring=worst_environment_accuracy)
-search.fit(X, y, environments=vintage)
-
-for parameters, score in zip(search.cv_results_["params"], search.cv_results_["mean_test_score"], strict=True):
-    print(f"{score:.3f} in vintages left out, with {parameters}")
+for name, refit in {"average": True, "worst environment": worst_environment}.items():
+    search = GridSearchCV(model, grid, cv=one_out, scoring=average_accuracy, refit=refit)
+    search.fit(X[~new], y[~new], environments=site[~new])
+    method = search.best_params_["invariantclassifier__method"]
+    print(f"by the {name}: {method}, {search.best_estimator_.score(X[new], y[new]):.3f} at the new site")

@@ -33,7 +33,9 @@ from .estimators.regressor import InvariantRegressor as InvariantRegressor
 from .estimators.saved import save as save
 from .estimators.scorers import accuracy_gap as accuracy_gap
 from .estimators.scorers import average_accuracy as average_accuracy
+from .estimators.scorers import worst_environment as worst_environment
 from .estimators.scorers import worst_environment_accuracy as worst_environment_accuracy
+from .estimators.table_encoder import TableEncoder as TableEncoder
 from .evaluation.diagnostics import Diagnostics as Diagnostics
 from .evaluation.scores import Scores as Scores
 from .evaluation.scores import evaluate as evaluate

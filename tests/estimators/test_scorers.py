@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from invariance.core.errors import BadValue
 from invariance.estimators.classifier import InvariantClassifier
-from invariance.estimators.scorers import accuracy_gap, average_accuracy, worst_environment_accuracy
+from invariance.estimators.scorers import accuracy_gap, average_accuracy, worst_environment, worst_environment_accuracy
 
 Y, SITE = ["no", "no", "no", "yes", "no", "yes"], ["a", "a", "a", "a", "b", "b"]
 
@@ -68,3 +68,14 @@ def test_a_pipeline_without_routing_takes_them_by_its_steps_name(small, quick):
     model = make_pipeline(StandardScaler(), InvariantClassifier("rex", recipe=quick))
     model.fit(small.X, small.y, invariantclassifier__environments=small.site)
     assert len(model[-1].environments_) == 3
+
+
+def test_the_worst_environment_is_the_lowest_fold_not_the_average():
+    results = {
+        "split0_test_score": np.array([0.9, 0.7]),
+        "split1_test_score": np.array([0.3, 0.6]),
+        "mean_test_score": np.array([0.6, 0.65]),
+    }
+    assert worst_environment(results) == 1
+    with pytest.raises(BadValue, match="needs one scorer"):
+        worst_environment({"split0_test_auc": np.array([1.0])})

@@ -32,6 +32,13 @@ def test_a_column_that_misleads_costs_accuracy_where_it_is_right_only(rows):
     _, misleading, _ = permutation_importances(lean_on(1), *rows, ["a", "b"], COLUMNS)
     assert misleading.drop_by_environment["a"] == pytest.approx(0.5, abs=0.05)
     assert misleading.drop_by_environment["b"] == pytest.approx(-0.5, abs=0.05)
+    low, high = misleading.interval_by_environment["a"]
+    assert low < 0.5 < high
+    assert high - low == pytest.approx(2 * 1.96 * 0.5 / 2000**0.5, rel=0.1)
+
+
+def test_data_without_columns_have_no_importance(rows):
+    assert permutation_importances(lean_on(0), *rows, ["a", "b"], []) == ()
 
 
 def test_the_numbers_of_one_column_are_shuffled_together(rows):

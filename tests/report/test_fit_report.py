@@ -1,5 +1,6 @@
 """An assessment as a page; what the commands make of a real one is in e2e/test_tables.py."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,15 +9,20 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance.core.artefacts import Figure
 from invariance.fitting.assess import AssessedModel, Assessment
-from invariance.fitting.by_environment import EnvironmentScore
+from invariance.fitting.by_environment import EnvironmentScore, Headline
 from invariance.fitting.importance import PermutationImportance
-from invariance.report.fit_report import MAX_ENVIRONMENTS, About, model_page
+from invariance.report.fit_report import About, model_page
+from invariance.report.fit_sites import MAX_ENVIRONMENTS
 from invariance.report.html_page import render
 
 
 def assessed_model(title: str, names: list[str]) -> AssessedModel:
     accuracy = [0.5 + i / 4 / len(names) for i in range(len(names))]
-    scores = tuple(EnvironmentScore(n, 10 + i, accuracy[i], 0.4, 0.9, 0.8, 0.1, 0.5) for i, n in enumerate(names))
+    values = {"log-loss": 0.6, "auc": 0.7, "confidence": 0.8, "calibration-error": 0.1, "sensitivity": math.nan}
+    scores = tuple(
+        EnvironmentScore(n, 10 + i, accuracy[i], 0.4, 0.9, 0.5, {"accuracy": accuracy[i], **values})
+        for i, n in enumerate(names)
+    )
     drops = dict.fromkeys(names[:12], -0.1)
     importances = (PermutationImportance("tint", 0.2, dict.fromkeys(names[:12], 0.2), drops),)
     return AssessedModel(title, scores, scores, scores[:2], ((0.6, 0.5, 9), (0.9, 0.8, 9)), importances)
@@ -28,6 +34,7 @@ def assessment(names: list[str]) -> Assessment:
         assessed_model("ERM", names),
         "its risk is lower",
         (("no", 5), ("yes", 5)),
+        10,
         len(names),
     )
 
@@ -42,7 +49,7 @@ def test_everything_a_practitioner_asks_is_on_the_page(names):
         assessment(names), About("patients.csv", "sick", (("tint", "numeric", "0 to 1"),), ("2 rows left out",))
     )
     assert [chapter.title for chapter in page.chapters] == [
-        *("What to do", "New sites", "Test data", "Calibration", "What it relies on", "Methods")
+        *("What to do", "New sites", "Test data", "All metrics", "Calibration", "What it relies on", "Methods")
     ]
     text = render(page)
     for words in (
@@ -60,7 +67,7 @@ def test_of_many_sites_the_worst_are_shown(names):
     page = model_page(assessment(names), About("patients.csv", "sick"))
     figures = [a for a in page.artefacts() if isinstance(a, Figure) and a.name == "new-sites"]
     assert figures[0].panels[0].places == tuple(names[:MAX_ENVIRONMENTS])
-    assert figures[0].notes == ("Not shown: 1,975 more sites, all with a higher accuracy.",)
+    assert figures[0].notes == ("Not shown: 1,975 more sites, with a better accuracy.",)
     assert len(render(page)) < 6 << 20
 
 
@@ -87,7 +94,7 @@ def test_a_page_on_images_speaks_of_images_and_not_of_columns(names):
 
 def test_a_model_without_a_baseline_has_a_page(names):
     assessed = assessment(names)
-    alone = Assessment(assessed.model, None, "", assessed.classes, 1)
+    alone = Assessment(assessed.model, None, "", assessed.classes, 10, 1)
     assert "REx" in render(model_page(alone, About("patients.csv", "sick")))
 
 
@@ -96,3 +103,30 @@ def test_only_a_method_that_was_chosen_may_look_better_than_it_is(names):
     about = About("patients.csv", "sick")
     assert "a little optimistic" in render(model_page(assessed, about))
     assert "a little optimistic" not in render(model_page(replace(assessed, reason=""), about))
+
+
+def test_panels_have_one_scale_and_sites_one_order(names):
+    page = model_page(assessment(names), About("patients.csv", "sick"))
+    (figure,) = [a for a in page.artefacts() if a.name == "importance-by-site"]
+    assert len({panel.span for panel in figure.panels}) == 1
+    assert len({panel.places for panel in figure.panels}) == 1
+    tables = [a for a in page.artefacts() if a.name in ("new-sites-table", "calibration", "metrics-rex", "metrics-erm")]
+    assert [[line.label for line in table.lines] for table in tables] == [names] * 4
+
+
+def test_numbers_of_one_column_have_the_same_decimals(names):
+    page = model_page(assessment(names), About("patients.csv", "sick"))
+    for table in [a for a in page.artefacts() if a.name.startswith(("metrics", "calibration", "new-sites-table"))]:
+        for column in zip(*(line.cells for line in table.lines), strict=True):
+            texts = [cell for cell in column if isinstance(cell, str) and "." in cell and " to " not in cell]
+            assert len({len(text.split(".")[1]) for text in texts}) <= 1
+
+
+def test_a_regression_has_a_page_without_classes(names):
+    scores = tuple(EnvironmentScore(n, 10, 2.0, 1.5, 2.5, 3.0, {"rmse": 2.0, "mae": 1.6, "r2": 0.5}) for n in names)
+    model, erm = (AssessedModel(title, scores, scores, ()) for title in ("REx", "ERM"))
+    whole = Assessment(model, erm, "", (), 60, 6, Headline("rmse"))
+    page = model_page(whole, About("patients.csv", "days"))
+    assert "Calibration" not in [chapter.title for chapter in page.chapters]
+    assert "RMSE" in render(page)
+    assert "classes" not in dict(page.facts)

@@ -1,5 +1,5 @@
 import math
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 
 import pyarrow as pa
 
-from invariance.tabular.cells import is_date, names, numbers, unusable
+from invariance.tabular.cells import list_width, names, numbers, unusable, vectors
 
 
 @given(st.lists(st.floats(-1e30, 1e30) | st.none(), min_size=1))
@@ -56,11 +56,9 @@ def test_truth_is_a_name_and_a_number():
 @pytest.mark.parametrize(
     ("column", "what"),
     [
-        (pa.array([date(2021, 1, 1)]), "dates"),
         (pa.array([[1, 2]]), "lists"),
         (pa.array([{"a": 1}]), "lists"),
         (pa.array([b"raw"]), "binary"),
-        (pa.array([date(2021, 1, 1)]).dictionary_encode(), "dates"),
         (pa.nulls(1), ""),
     ],
     ids=lambda value: str(getattr(value, "type", value)),
@@ -71,13 +69,21 @@ def test_what_is_neither_number_nor_name_is_told(column, what):
     assert names(column).to_pylist() == [None]
 
 
-@pytest.mark.parametrize(
-    "text", ["2021-03-04", "4.3.2021", "04/03/21", "2021-03-04T12:30:00Z", "4 March 2021", "12:30"]
-)
-def test_dates_are_recognised(text):
-    assert is_date(text)
+def test_dates_are_names_and_no_numbers_and_spans_of_time_are_numbers():
+    days = pa.array([date(2021, 1, 31), None])
+    assert names(days).to_pylist() == ["2021-01-31", None]
+    assert np.isnan(numbers(days)).all()
+    assert numbers(pa.array([timedelta(days=1)], pa.duration("s"))).tolist() == [86400]
 
 
-@pytest.mark.parametrize("text", ["1.5", "2021", "3-4", "north", "A12", "1/2", "192.168.0.1", "12 apples"])
-def test_other_things_are_no_dates(text):
-    assert not is_date(text)
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.int64(), 2)])
+def test_lists_of_one_length_are_vectors(kind):
+    column = pa.array([[1, 2], None, [3, 4]], kind)
+    assert list_width(column) == 2
+    assert vectors(column, 2) == pytest.approx(np.array([[1, 2], [math.nan] * 2, [3, 4]]), nan_ok=True)
+
+
+def test_lists_of_several_lengths_or_of_words_are_no_vectors():
+    assert list_width(pa.array([[1, 2], [3]])) == 0
+    assert list_width(pa.array([["a"], ["b"]])) == 0
+    assert np.isnan(vectors(pa.array([[1, 2], [3]]), 1)).tolist() == [[True], [False]]

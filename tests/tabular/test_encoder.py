@@ -1,6 +1,7 @@
 import json
 import math
 from collections import Counter
+from datetime import date
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[ta
 import pyarrow as pa
 
 from invariance.core.errors import BadValue
-from invariance.tabular.encoder import MAX_LEVELS, CategoricalColumn, Encoder, NumericColumn
+from invariance.tabular.columns import (
+    MAX_LEVELS,
+    CategoricalColumn,
+    DateColumn,
+    NumericColumn,
+    TextColumn,
+    VectorColumn,
+)
+from invariance.tabular.encoder import Encoder
 from invariance.tabular.profile import ColumnProfile
 from invariance.tabular.roles import Role
 
@@ -69,6 +78,44 @@ def test_words_among_numbers_are_missing_and_counted():
     assert encoder.notes(Counter({"v": 2})) == ("'v': 2 cells with no finite number, read as missing",)
 
 
+def test_a_date_is_a_number_of_years_and_three_angles():
+    encoder = fitted(pa.array(["2020-01-01 06:00", "2022-01-01 18:00"]), "date")
+    assert [name.removeprefix("v") for name in encoder.features] == [
+        *(" in years", ": time of year (sin)", ": time of year (cos)", ": weekday (sin)", ": weekday (cos)"),
+        *(": hour (sin)", ": hour (cos)"),
+    ]
+    rows, unusable = encoded(encoder, pa.array(["2020-01-01 06:00", "2022-01-01 18:00", "soon"]))
+    assert unusable == 1
+    assert [row[0] for row in rows] == pytest.approx([-1.001, 1.001, 0], abs=2e-3)
+    assert [row[5] for row in rows] == pytest.approx([1, -1, 0], abs=1e-6)
+
+
+def test_dates_are_the_same_numbers_in_every_kind_of_file():
+    days = [date(2021, 3, 4), date(2021, 12, 31), None]
+    texts = pa.array([day and f"{day:%d.%m.%Y}" for day in days])
+    for kind in (pa.date32(), pa.timestamp("ns"), pa.timestamp("s")):
+        typed = pa.array(days, pa.date32()).cast(kind)
+        assert encoded(fitted(typed, "date"), typed) == encoded(fitted(texts, "date"), texts)
+
+
+def test_a_time_of_day_has_no_years():
+    assert fitted(pa.array(["12:30", "1:05 pm"]), "date").features == ("v: hour (sin)", "v: hour (cos)")
+
+
+def test_texts_of_the_same_words_are_the_same_numbers_whatever_their_order():
+    encoder = fitted(pa.array(["fever and cough", None]), "text")
+    rows, _ = encoded(encoder, pa.array(["cough and fever", "Fever, and COUGH.", "fever", None]))
+    assert rows[0] == rows[1] != rows[2]
+    assert np.square(rows[0]).sum() == pytest.approx(1)
+    assert rows[3] == [0.0] * 256 + [1.0]
+
+
+def test_lists_of_numbers_are_inputs_one_by_one():
+    encoder = fitted(pa.array([[1.0, 2.0], [3.0, 4.0]]), "vector")
+    assert encoder.features == ("v[0]", "v[1]")
+    assert encoded(encoder, pa.array([[5.0, 6.0], [7.0], None])) == ([[5, 6], [0, 0], [0, 0]], 1)
+
+
 def test_columns_stand_side_by_side_in_the_order_of_the_table():
     encoder = Encoder("y", "site", (NumericColumn("a", 1.5, True), CategoricalColumn("b", ("p", "q"), True, False)))
     assert encoder.features == ("a", "a is missing", "b = p", "b = q", "b is another")
@@ -79,7 +126,9 @@ def test_columns_stand_side_by_side_in_the_order_of_the_table():
 
 
 def test_an_encoder_is_plain_data():
-    encoder = Encoder("y", None, (NumericColumn("a", 1 / 3, True), CategoricalColumn("b", ("p", 'é"'), False, True)))
+    others = DateColumn("c", "%Y-%m-%d", 1e9, True, False), TextColumn("d", True), VectorColumn("e", 3)
+    columns = NumericColumn("a", 1 / 3, True), CategoricalColumn("b", ("p", 'é"'), False, True), *others
+    encoder = Encoder("y", None, columns, numeric_label=True)
     assert Encoder.from_json(json.loads(json.dumps(encoder.to_json()))) == encoder
 
 

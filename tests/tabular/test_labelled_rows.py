@@ -96,7 +96,7 @@ def test_another_table_needs_the_columns_of_the_first(table, patients):
 
 def test_a_rare_class_is_noticed():
     y = np.array(["no"] * 97 + ["yes"] * 3, dtype=object)
-    (note,) = imbalance(y)
+    (note,) = imbalance(*np.unique(y, return_counts=True))
     assert "'yes' makes up 3 %" in note
     assert "always predicting 'no' has an accuracy of 97.0 %" in note
-    assert imbalance(np.array(["a", "b"] * 5, dtype=object)) == ()
+    assert imbalance(np.array(["a", "b"]), np.array([5, 5])) == ()

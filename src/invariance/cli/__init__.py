@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from invariance.cli import (
+    calibrate,
     cluster,
     compare,
     data,
@@ -41,6 +42,7 @@ app.command("compare")(compare.compare)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
+app.command("calibrate")(calibrate.calibrate)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)

@@ -1,5 +1,6 @@
 """``invariance evaluate``: a benchmark model in its test environments, or a model of the user's data on other data."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from invariance.evaluation.scores import Scores
     from invariance.experiments.run import Run
     from invariance.fitting.model import Evaluated, Fitted
+    from invariance.fitting.numbers import NumberScore
 
 MAX_LISTED = 30
 """Environments that are listed one by one."""
@@ -97,14 +99,17 @@ def _user_data(
     if as_json:
         unseen = sorted(evaluated.samples.keys() - known)
         about = {"folder": str(folder), "data": str(data), "evaluation": "plain", "unseen": unseen}
-        print_json(about | {fitted.reader.unit: evaluated.samples} | plain(evaluated.scores) | {"notes": notes})
+        measured = plain(evaluated.scores) if evaluated.scores else plain_numbers(evaluated.numbers or {})
+        drift = {name: drift.to_json() for name, drift in evaluated.drift.items()}
+        print_json(about | {fitted.reader.unit: evaluated.samples} | measured | {"drift": drift, "notes": notes})
         return
+    notes += [f"{name} is {drift}" for name, drift in evaluated.drift.items() if drift.unlike and name not in known]
     _show_environments(fitted, data, evaluated, known)
     print_notes(notes, errors())
 
 
 def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", known: set[str]) -> None:
-    """A line for each environment, the lowest accuracy first."""
+    """A line for each environment, the worst first."""
     from rich import box
     from rich.table import Table
 
@@ -113,27 +118,43 @@ def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", kno
     title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("environment", overflow="fold")
-    for heading in (fitted.reader.unit, "accuracy, %", "95 % interval"):
+    headings, lines, summary = _accuracies(evaluated.scores) if evaluated.scores else _errors(evaluated.numbers or {})
+    for heading in (fitted.reader.unit, *headings):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
-    scores = evaluated.scores
-    order = sorted(scores.by_environment, key=scores.by_environment.__getitem__)
-    for name in order[:MAX_LISTED]:
-        low, high = (scores.intervals or {})[name]
-        cells = (
-            f"{evaluated.samples[name]:,}",
-            f"{100 * scores.by_environment[name]:.1f}",
-            f"{100 * low:.0f} to {100 * high:.0f}",
-        )
-        table.add_row(clean(name), *cells, "" if name in known else "not in training")
+    for name in list(lines)[:MAX_LISTED]:
+        seen = "" if name in known else "not in training"
+        table.add_row(clean(name), f"{evaluated.samples[name]:,}", *lines[name], seen)
     console = out()
     console.print(table, markup=False)
-    if len(order) > MAX_LISTED:
-        console.print(f"{len(order) - MAX_LISTED:,} more environments of higher accuracy.", highlight=False)
-    console.print(
-        f"average {100 * scores.mean:.1f} %, worst {100 * scores.worst:.1f} %, gap {100 * scores.gap:.1f} points",
-        highlight=False,
-    )
+    if len(lines) > MAX_LISTED:
+        console.print(f"{len(lines) - MAX_LISTED:,} more environments, all of them better.", highlight=False)
+    console.print(summary, highlight=False)
+
+
+def _accuracies(scores: "Scores") -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], str]:
+    """Headings, the cells of every environment, and a summary; the lowest accuracy comes first."""
+    lines: dict[str, tuple[str, ...]] = {}
+    for name in sorted(scores.by_environment, key=scores.by_environment.__getitem__):
+        low, high = (scores.intervals or {})[name]
+        lines[name] = (f"{100 * scores.by_environment[name]:.1f}", f"{100 * low:.0f} to {100 * high:.0f}")
+    summary = f"average {100 * scores.mean:.1f} %, worst {100 * scores.worst:.1f} %, gap {100 * scores.gap:.1f} points"
+    return ("accuracy, %", "95 % interval"), lines, summary
+
+
+def _errors(numbers: "Mapping[str, NumberScore]") -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], str]:
+    """The same for a regression; the largest error comes first."""
+    order = sorted(numbers, key=lambda name: -numbers[name].rmse)
+    lines = {name: tuple(f"{value:.4g}" for value in numbers[name]) for name in order}
+    mean = sum(score.rmse for score in numbers.values()) / len(numbers)
+    return ("RMSE", "MAE", "R²"), lines, f"average RMSE {mean:.4g}, worst {numbers[order[0]].rmse:.4g}"
+
+
+def plain_numbers(numbers: "Mapping[str, NumberScore]") -> dict[str, Any]:
+    """The errors of a regression as plain data, in units of the label."""
+    each = [score.rmse for score in numbers.values()]
+    summary = {"average_rmse": sum(each) / len(each), "worst_rmse": max(each)}
+    return summary | {"by_environment": {name: score.to_json() for name, score in numbers.items()}}
 
 
 def plain(scores: "Scores") -> dict[str, Any]:

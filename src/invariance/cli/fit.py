@@ -1,23 +1,24 @@
 """``invariance fit``: a model of a user's own table or images, and a report on it."""
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from invariance.cli.options import Device, Json, out, print_json, print_notes, progress
-from invariance.cli.user_data import Broken, refuse_options, require_pyarrow
+from invariance.cli.fit_output import plain, show_data, show_model, write_report
+from invariance.cli.options import Device, Json, print_json, progress, stages
+from invariance.cli.user_data import Broken, refuse_options
 
 if TYPE_CHECKING:
-    from invariance.estimators.classifier import InvariantClassifier
+    from invariance.estimators.base import Invariant
     from invariance.fitting.assess import Assessment
     from invariance.fitting.reader import FitTask
 
 Columns = list[str] | None
 Number = int | None
-Lines = Sequence[tuple[str, ...]]
+MAX_ASSESSED_ROWS = 200_000
+"""Rows of a table that stays in a file that the report is based on, drawn at random."""
 IMAGE_SIZE, WIDTH = 64, 16
 """Pixels per side, and channels of the first layer."""
 
@@ -37,6 +38,25 @@ def fit(
     method: Annotated[
         str, typer.Option("--method", help="A method (see: list methods), or auto to choose one.")
     ] = "auto",
+    metric: Annotated[
+        str,
+        typer.Option(
+            "--metric",
+            help="What auto chooses by and the report is about: accuracy, log-loss, auc, average-precision, rmse; in "
+            "the worst case, or on average with mean- before it.",
+            show_default="log-loss or rmse",
+        ),
+    ] = "auto",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold", min=0, max=1, help="Two classes: the probability from which a row is positive in the report."
+        ),
+    ] = None,
+    cost: Annotated[
+        float | None,
+        typer.Option("--cost", min=0, help="The same, by cost: how many false alarms cost as much as one missed case."),
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to save to.")] = Path("model"),
     numeric: Annotated[
         Columns,
@@ -47,7 +67,37 @@ def fit(
     categorical: Annotated[
         Columns, typer.Option("--categorical", help="Table: columns to read as categories, even if they hold numbers.")
     ] = None,
+    date: Annotated[Columns, typer.Option("--date", help="Table: columns to read as dates or times.")] = None,
+    text: Annotated[
+        Columns, typer.Option("--text", help="Table: columns to read as free text (hashed word counts).")
+    ] = None,
+    id_: Annotated[Columns, typer.Option("--id", help="Table: columns that identify rows; they are not used.")] = None,
     ignore: Annotated[Columns, typer.Option("--ignore", help="Table: columns to leave out.")] = None,
+    hidden: Annotated[
+        str | None,
+        typer.Option("--hidden", help="Table: widths of hidden layers, e.g. 32,32, or none. auto tries both."),
+    ] = None,
+    class_weight: Annotated[
+        Literal["balanced"] | None,
+        typer.Option("--class-weight", help="balanced: rows of rare classes count more, all classes the same."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="SECTION.FIELD=VALUE",
+            help="Change a field of method or recipe, e.g. method.gamma=10 or recipe.epochs=20. May be repeated.",
+        ),
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            "--memory",
+            min=0,
+            help="Table: GB of memory for its rows; those of a larger table stay in a file.",
+            show_default="half of the machine's",
+        ),
+    ] = None,
     image_size: Annotated[
         Number,
         typer.Option("--image-size", min=8, max=1024, help="Images: pixels per side to resize to.", show_default="64"),
@@ -76,43 +126,53 @@ def fit(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Fit a classifier to a table or images from several environments, and estimate its accuracy in a new one.
+    """Fit a model to a table or images from several environments, and estimate how good it is in a new one.
 
     An environment is where or when data were recorded: a hospital, a camera, a year. For a table, the roles of columns
-    are guessed and shown, and options change them. In a folder of images, the first level of folders are the
-    environments and the second the classes. The output folder holds the model, its card and report.html.
+    are guessed and shown, and options change them; a label of classes makes a classifier, one of numbers a regression.
+    In a folder of images, the first level of folders are the environments and the second the classes. The output
+    folder holds the model, its card and report.html.
     """
-    from invariance.core.device import resolved
     from invariance.core.errors import DataError
     from invariance.core.model_folder import claim
 
     if not data.exists():
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
     claim(output, overwrite=overwrite)
-    resolved(device)
-    if data.is_dir():
-        columns = {"numeric": numeric, "categorical": categorical, "ignore": ignore}
-        refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
-        task = _image_folder(data, test, image_size, width, epochs, broken, seed)
-    else:
-        refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
-        task = _table(data, test, label, environment, seed, numeric=numeric, categorical=categorical, ignored=ignore)
-    task.estimator.set_params(method=_checked_method(method, task), device=device)
+    columns = {"numeric": numeric, "categorical": categorical, "date": date, "text": text, "id": id_}
+    with progress() as bar:
+        bar.add_task(f"reading {data.name}", total=None)
+        if data.is_dir():
+            refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
+            refuse_options(f"{data} is a folder of images", ignore=ignore, hidden=hidden, memory=memory)
+            task = _image_folder(data, test, image_size, width, epochs, broken, seed)
+        else:
+            refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
+            task = _table(data, test, label, environment, seed, memory, **columns, ignored=ignore)
+        task = _weighted(task, class_weight)
+        _configure(task, method, metric, hidden, changes, device)
+        threshold = _threshold(task, threshold, cost)
     if not as_json:
-        _show_data(task)
-    _fit(task, output, licence, report=report, as_json=as_json)
+        show_data(task)
+    _fit(task, output, licence, threshold, report=report, as_json=as_json)
 
 
 def _table(
-    data: Path, test: Path | None, label: str | None, environment: str | None, seed: int, **columns: Columns
+    data: Path,
+    test: Path | None,
+    label: str | None,
+    environment: str | None,
+    seed: int,
+    memory: float | None,
+    **columns: Columns,
 ) -> "FitTask":
-    require_pyarrow()
     from invariance.fitting.table import table_task
     from invariance.tabular.roles import stated_roles
     from invariance.tabular.source import TableSource
 
     source = TableSource.open(data)
-    return table_task(source, label, environment, stated_roles(source, **columns), test=test, seed=seed)
+    limit = None if memory is None else round(1e9 * memory)
+    return table_task(source, label, environment, stated_roles(source, **columns), test=test, seed=seed, memory=limit)
 
 
 def _image_folder(
@@ -124,25 +184,89 @@ def _image_folder(
     return image_folder_task(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
 
 
-def _fit(task: "FitTask", output: Path, licence: str, *, report: bool, as_json: bool) -> None:
+def _weighted(task: "FitTask", class_weight: str | None) -> "FitTask":
+    """The task with class weights as sample weights, so that every class weighs the same."""
+    from dataclasses import replace
+
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    from invariance.core.errors import BadValue
+    from invariance.estimators.classifier import InvariantClassifier
+
+    if class_weight is None:
+        return task
+    if not isinstance(task.estimator, InvariantClassifier):
+        raise BadValue(f"--class-weight is for classes, and {task.label} holds numbers; leave it out")
+    weight = compute_sample_weight(class_weight, task.rows.y)
+    note = "classes are weighted, so probabilities are those of a population where all classes are equally frequent"
+    return replace(task, rows=replace(task.rows, weight=weight), notes=(*task.notes, note))
+
+
+def _threshold(task: "FitTask", threshold: float | None, cost: float | None) -> float:
+    """The probability from which a row is positive: as given, or where both errors cost the same; else a half."""
+    from invariance.core.errors import BadValue
+
+    if threshold is None and cost is None:
+        return 0.5
+    if threshold is not None and cost is not None:
+        raise BadValue("--threshold and --cost say the same; give one of them")
+    if len(set(task.rows.y.tolist())) != 2 or not hasattr(task.estimator, "predict_proba"):
+        raise BadValue(f"--threshold and --cost are for two classes, and {task.label} has another kind; leave them out")
+    return threshold if threshold is not None else 1 / (1 + (cost or 0.0))
+
+
+def _configure(
+    task: "FitTask", method: str, metric: str, hidden: str | None, settings: list[str] | None, device: str
+) -> None:
+    """Set the estimator's method, metric, hidden layers and recipe as the options say."""
+    from invariance.core.errors import BadValue
+    from invariance.evaluation.metrics import criterion
+    from invariance.experiments.spec import parse_changes
+    from invariance.fitting.settings import changed_method, changed_recipe, widths
+
+    method = _checked_method(method, task)
+    criterion(metric, classes=hasattr(task.estimator, "predict_proba"))
+    changes = parse_changes(settings or [])
+    if others := changes.keys() - {"objective", "recipe"}:
+        raise BadValue(f"--set {min(others)}.… does not apply to data of your own; change method or recipe")
+    objective = changes.get("objective", {})
+    if objective and method == "auto":
+        raise BadValue("--set method.… needs a method; name one with --method")
+    task.estimator.set_params(
+        method=changed_method(method, objective) if objective else method,
+        metric=metric,
+        recipe=changed_recipe(task.estimator.recipe, changes.get("recipe", {})),
+        hidden=widths(hidden),
+        device=device,
+    )
+
+
+def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, report: bool, as_json: bool) -> None:
     """Train, save, assess, show."""
     from sklearn.exceptions import ConvergenceWarning
 
     from invariance.core.model_folder import REPORT
+    from invariance.fitting.drift import DriftReference
     from invariance.fitting.model import Fitted
+    from invariance.fitting.summary import summary
 
-    with progress() as bar, warnings.catch_warnings():
+    with stages(1 + report) as stage, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
-        bar.add_task(f"training on {len(task.rows):,} {task.rows.unit}", total=None)
+        stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
-        Fitted(task.reader, estimator).save(output, licence=licence, about=task.about)
-        bar.add_task("leaving out one environment after another", total=None)
-        assessment = _assess(estimator, task) if report else None
-    page = _write_report(assessment, task, output / REPORT) if assessment else None
+        reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)
+        fitted = Fitted(task.reader, estimator, reference)
+        fitted.save(output, licence=licence, about=task.about)
+        if report:
+            stage("leaving out one environment after another")
+        assessment = _assess(estimator, task, threshold) if report else None
+        if assessment:
+            fitted.save(output, licence=licence, about=task.about, assessment=summary(assessment))
+    page = write_report(assessment, task, output / REPORT) if assessment else None
     if as_json:
-        print_json(_plain(output, task, estimator, assessment))
+        print_json(plain(output, task, estimator, assessment))
     else:
-        _show_model(output, estimator, assessment, page)
+        show_model(output, estimator, assessment, page)
 
 
 def _checked_method(method: str, task: "FitTask") -> str:
@@ -164,106 +288,7 @@ def _checked_method(method: str, task: "FitTask") -> str:
     return "erm"
 
 
-def _assess(estimator: "InvariantClassifier", task: "FitTask") -> "Assessment":
+def _assess(estimator: "Invariant", task: "FitTask", threshold: float) -> "Assessment":
     from invariance.fitting.baseline import assess
 
-    return assess(estimator, task.rows, task.test, task.columns)
-
-
-def _write_report(assessment: "Assessment", task: "FitTask", path: Path) -> Path | None:
-    """The page, where the packages that it needs are installed."""
-    try:
-        from invariance.report.export import write_page
-        from invariance.report.fit_report import About, model_page
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("invariance"):
-            raise
-        return None
-    write_page(model_page(assessment, About(task.title, task.label, task.roles, task.notes)), path)
-    return path
-
-
-def _plain(
-    output: Path, task: "FitTask", estimator: "InvariantClassifier", assessment: "Assessment | None"
-) -> dict[str, Any]:
-    """Everything as plain data, for ``--json``."""
-    from dataclasses import asdict
-
-    from invariance.fitting.verdict import verdict
-
-    plain: dict[str, Any] = {
-        "folder": str(output),
-        "label": task.label,
-        "environment": task.environment,
-        task.rows.unit: len(task.rows),
-        "columns": {name: {"role": kind, "why": why} for name, kind, why in task.roles},
-        "notes": [*task.notes, *filter(None, [estimator.note_])],
-        "method": estimator.objective_.title,
-        "reason": estimator.choice_.reason if estimator.choice_ else "",
-    }
-    if assessment:
-        plain["assessment"] = assessment.to_json()
-        plain["verdict"] = asdict(verdict(assessment))
-    return plain
-
-
-def _show_data(task: "FitTask") -> None:
-    """The role of every column, or the number of images of every class, and notes."""
-    from rich import box
-    from rich.table import Table
-
-    from invariance.core.text import clean
-
-    noun = "environment" if task.environments == 1 else "environments"
-    table = Table(
-        title=f"{clean(task.title)}: {len(task.rows):,} {task.rows.unit}, {task.environments:,} {noun}",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    headings, lines = _columns(task) if task.roles else _counts(task)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for line in lines:
-        table.add_row(*map(clean, line))
-    console = out()
-    console.print(table, markup=False)
-    print_notes(task.notes, console)
-
-
-def _columns(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
-    return ("column", "role", "why"), task.roles
-
-
-def _counts(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
-    """The number of images in each environment, in all and of every class."""
-    from collections import Counter
-
-    images: dict[str, Counter[str]] = {}
-    for environment, name in zip(task.rows.environments.tolist(), task.rows.y.tolist(), strict=True):
-        images.setdefault(environment, Counter())[name] += 1
-    lines = [
-        (environment, f"{classes.total():,}", ", ".join(f"{name} {classes[name]:,}" for name in sorted(classes)))
-        for environment, classes in sorted(images.items())
-    ]
-    return ("environment", "images", "by class"), lines
-
-
-def _show_model(
-    output: Path, estimator: "InvariantClassifier", assessment: "Assessment | None", page: Path | None
-) -> None:
-    """The method, the verdict, and where files were written."""
-    from invariance.core.text import clean
-    from invariance.fitting.verdict import verdict
-
-    console = out()
-    reason = f", because {estimator.choice_.reason}" if estimator.choice_ else ""
-    lines = [f"Method: {estimator.objective_.title}{reason}.", *(f"Note: {n}." for n in [estimator.note_] if n)]
-    if assessment:
-        summary = verdict(assessment)
-        lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]
-    lines.append(f"model: {output}")
-    if assessment:
-        lines.append(f"report: {page}" if page else "no report: it needs pip install 'invariance[report]'")
-    for line in lines:
-        console.print(clean(line) if line else "", highlight=False, markup=False, soft_wrap=False)
+    return assess(estimator, task.rows.sample(MAX_ASSESSED_ROWS), task.test, task.reader.columns, threshold)

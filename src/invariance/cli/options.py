@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,6 +72,51 @@ def progress() -> Progress:
         transient=True,
         disable=quiet() or not console.is_terminal,
     )
+
+
+@contextmanager
+def stages(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages of a command; a line for each, and a last one, where standard error is no terminal."""
+    done = 0
+    with progress() as bar:
+        task = bar.add_task("", total=total)
+
+        def begin(description: str) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, description=description, completed=done - 1)
+            if bar.disable:
+                say(f"{done} of {total}: {description}")
+
+        yield begin
+        if bar.disable:
+            say("done")
+
+
+@contextmanager
+def counting(unit: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar that counts up to ``total``; ten lines and a last one where standard error is no terminal."""
+    shown, last = 0, 0
+    with progress() as bar:
+        task = bar.add_task(unit, total=total)
+
+        def count(done: int) -> None:
+            nonlocal shown, last
+            last = done
+            bar.update(task, completed=done)
+            tenth = 10 * done // total if total else 0
+            if bar.disable and tenth > shown:
+                shown = tenth
+                say(f"{unit}: {done:,} of about {total:,}")
+
+        yield count
+        if bar.disable:
+            say(f"{unit}: {last:,}, done")
+
+
+def say(line: str) -> None:
+    """A line on standard error."""
+    errors().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -230,7 +230,7 @@ def _parquet(store: "Store", filters: Mapping[str, Any], path: Path) -> int:
         import pyarrow
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise BadValue("writing Parquet needs pyarrow: pip install 'invariance[tables]', or export .csv") from None
+        raise BadValue("writing Parquet needs pyarrow: pip install pyarrow, or export .csv") from None
     rows, names = _rows(store, filters)
     parquet.write_table(pyarrow.table({name: [row.get(name) for row in rows] for name in names}), path)
     return len(rows)

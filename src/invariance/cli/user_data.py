@@ -16,16 +16,6 @@ Broken = Annotated[
 ]
 
 
-def require_pyarrow() -> None:
-    """Make sure that pyarrow, which reads and writes tables, is installed."""
-    from invariance.core.errors import BadValue
-
-    try:
-        import pyarrow  # noqa: F401
-    except ModuleNotFoundError:
-        raise BadValue("tables need pyarrow: pip install 'invariance[tables]'") from None
-
-
 def load_fitted(folder: Path, broken: Literal["refuse", "skip"] | None, device: str) -> "Fitted":
     """The model in a folder, on a device; ``broken`` says what to do with unreadable images, if not as in training."""
     from dataclasses import replace
@@ -41,11 +31,7 @@ def load_fitted(folder: Path, broken: Literal["refuse", "skip"] | None, device: 
             f"{folder} holds a model of a benchmark, which reads no files: use invariance evaluate {folder}, "
             "or open it in Python with invariance.load"
         )
-    try:
-        fitted = Fitted.load(folder)
-    except ModuleNotFoundError:
-        require_pyarrow()
-        raise
+    fitted = Fitted.load(folder)
     fitted.estimator.module_.to(resolved(device))
     if broken is None:
         return fitted

@@ -1,9 +1,10 @@
-"""Images as bytes, converted to numbers only where a model looks at them."""
+"""Inputs that stay in their file until a model looks at them: images as bytes, and tables as numbers."""
 
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,23 +15,20 @@ from invariance.core.errors import BadValue
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
-    """Rows of arrays of bytes that stay where they are, often in a memory-mapped file.
+class StoredRows:
+    """Rows of arrays of numbers that stay where they are, often in a memory-mapped file.
 
-    ``rows`` counts through the arrays laid end to end. Taking rows gives other ``Pixels``; nothing is read before
-    :meth:`tensor`.
+    ``rows`` counts through the arrays laid end to end: a range, or a tensor of numbers. Taking rows gives other
+    ``StoredRows``; nothing is read before :meth:`tensor`.
     """
 
-    arrays: tuple[NDArray[np.uint8], ...]
-    rows: Tensor
+    arrays: tuple[NDArray[Any], ...]
+    rows: Tensor | range
 
     @classmethod
-    def of(cls, array: NDArray[np.uint8] | Tensor) -> "Pixels":
-        """Every row of an array or a tensor of bytes."""
-        found = array.numpy() if isinstance(array, Tensor) else array
-        if found.dtype != np.uint8:
-            raise BadValue(f"pixels are bytes; got {found.dtype}: give numbers as a tensor of floating point")
-        return cls((found,), torch.arange(len(found)))
+    def of(cls, array: NDArray[Any]) -> Self:
+        """Every row of an array."""
+        return cls((array,), range(len(array)))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,24 +39,46 @@ class Pixels:
         return (len(self.rows), *self.arrays[0].shape[1:])
 
     @property
+    def ndim(self) -> int:
+        """As a tensor's."""
+        return self.arrays[0].ndim
+
+    @property
     def dtype(self) -> torch.dtype:
         """As a tensor's."""
-        return torch.uint8
+        return torch.from_numpy(np.empty(0, self.arrays[0].dtype)).dtype
 
-    def __getitem__(self, rows: Tensor | NDArray[Any] | slice) -> "Pixels":
-        return replace(self, rows=self.rows[rows if isinstance(rows, slice) else torch.as_tensor(rows)])
+    @property
+    def index(self) -> Tensor:
+        """The numbers of the rows, [n]."""
+        return (
+            torch.arange(self.rows.start, self.rows.stop, self.rows.step) if isinstance(self.rows, range) else self.rows
+        )
 
-    def split(self, rows: int) -> Iterator["Pixels"]:
+    def __getitem__(self, rows: Tensor | NDArray[Any] | slice) -> Self:
+        if isinstance(rows, slice):
+            return replace(self, rows=self.rows[rows])
+        if isinstance(self.rows, range):
+            chosen = torch.as_tensor(rows)
+            chosen = chosen.nonzero().squeeze(1) if chosen.dtype == torch.bool else chosen
+            return replace(self, rows=chosen * self.rows.step + self.rows.start)
+        return replace(self, rows=self.rows[torch.as_tensor(rows)])
+
+    def split(self, rows: int) -> Iterator[Self]:
         """Slices of ``rows`` rows."""
         return (self[start : start + rows] for start in range(0, len(self), rows))
 
     def tensor(self) -> Tensor:
-        """The rows themselves, copied, [n, …] of bytes."""
-        rows, start = self.rows.numpy(), 0
+        """The rows themselves, copied, [n, …]."""
         if len(self.arrays) == 1:
-            found = np.asarray(self.arrays[0])[rows]
+            whole = np.asarray(self.arrays[0])
+            if isinstance(self.rows, range):
+                found = whole[self.rows.start : self.rows.stop : self.rows.step].copy()
+            else:
+                found = whole[self.rows.numpy()]
         else:
-            found = np.empty(self.shape, np.uint8)
+            rows, start = self.index.numpy(), 0
+            found = np.empty(self.shape, self.arrays[0].dtype)
             for array in self.arrays:
                 own = (rows >= start) & (rows < start + len(array))
                 found[own] = np.asarray(array)[rows[own] - start]
@@ -68,28 +88,55 @@ class Pixels:
         return torch.from_numpy(found)
 
 
-Inputs = Tensor | Pixels
+class Pixels(StoredRows):
+    """Images as bytes, converted to numbers only where a model looks at them; in a file, or in memory."""
+
+    @classmethod
+    def of(cls, array: NDArray[np.uint8] | Tensor) -> Self:
+        """Every row of an array or a tensor of bytes."""
+        found = array.numpy() if isinstance(array, Tensor) else array
+        if found.dtype != np.uint8:
+            raise BadValue(f"pixels are bytes; got {found.dtype}: give numbers as a tensor of floating point")
+        return super().of(found)
+
+
+Inputs = Tensor | StoredRows
 
 
 def joined(parts: Sequence[Inputs]) -> Inputs:
-    """All rows, one part after another; pixels stay where they are."""
+    """All rows, one part after another; stored ones stay where they are."""
     tensors = [part for part in parts if isinstance(part, Tensor)]
     if len(tensors) == len(parts):
         return torch.cat(tensors)
+    stored = [part if isinstance(part, StoredRows) else Pixels.of(part) for part in parts]
+    return _neighbours(stored) or _indexed(stored)
+
+
+def _neighbours(parts: Sequence[StoredRows]) -> StoredRows | None:
+    """Parts that follow one another in the same file, as one range."""
+    ranges = [part.rows for part in parts if isinstance(part.rows, range)]
+    same = all(len(part.arrays) == 1 and part.arrays[0] is parts[0].arrays[0] for part in parts)
+    if len(ranges) < len(parts) or not same or any(a.stop != b.start or a.step != 1 for a, b in pairwise(ranges)):
+        return None
+    return replace(parts[0], rows=range(ranges[0].start, ranges[-1].stop))
+
+
+def _indexed(parts: Sequence[StoredRows]) -> StoredRows:
     starts: dict[int, int] = {}
-    arrays: list[NDArray[np.uint8]] = []
+    arrays: list[NDArray[Any]] = []
     rows = []
-    for part in (part if isinstance(part, Pixels) else Pixels.of(part) for part in parts):
-        moved, start = torch.empty_like(part.rows), 0
+    for part in parts:
+        own_rows = part.index
+        moved, start = torch.empty_like(own_rows), 0
         for array in part.arrays:
             if id(array) not in starts:
                 starts[id(array)] = sum(len(a) for a in arrays)
                 arrays.append(array)
-            own = (part.rows >= start) & (part.rows < start + len(array))
-            moved[own] = part.rows[own] - start + starts[id(array)]
+            own = (own_rows >= start) & (own_rows < start + len(array))
+            moved[own] = own_rows[own] - start + starts[id(array)]
             start += len(array)
         rows.append(moved)
-    return Pixels(tuple(arrays), torch.cat(rows))
+    return replace(parts[0], arrays=tuple(arrays), rows=torch.cat(rows))
 
 
 def chosen(bits: Tensor, off: Inputs, on: Inputs) -> Inputs:
@@ -102,7 +149,7 @@ def chosen(bits: Tensor, off: Inputs, on: Inputs) -> Inputs:
 
 def loaded(x: Inputs) -> Tensor:
     """The rows themselves, whatever they are made of."""
-    return x.tensor() if isinstance(x, Pixels) else x
+    return x.tensor() if isinstance(x, StoredRows) else x
 
 
 def floats(x: Inputs, device: torch.device | None = None) -> Tensor:
@@ -111,7 +158,7 @@ def floats(x: Inputs, device: torch.device | None = None) -> Tensor:
     return x if x.is_floating_point() else x / 255
 
 
-def _unmap(array: NDArray[np.uint8]) -> None:
+def _unmap(array: NDArray[Any]) -> None:
     """Unmap what was read of a file that is not written to; its pages stay in the system's cache, not in ours."""
     base: object = array
     while isinstance(base, np.ndarray):

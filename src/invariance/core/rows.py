@@ -1,32 +1,35 @@
 """Labelled rows of several environments: what readers of files give and estimators take."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from invariance.core.inputs import Pixels
+from invariance.core.inputs import Pixels, StoredRows
+from invariance.core.seeding import generator
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Inputs ``x`` [n, …], labels ``y`` [n], and the environment of each row as an integer code [n] into ``names``.
 
-    Inputs are numbers, or images as bytes. ``weight`` [n] are sample weights, or None where every row counts the same;
-    ``notes`` is what a reader noticed.
+    Inputs are numbers, or images as bytes, in memory or stored. ``weight`` [n] are sample weights, or None where every
+    row counts the same; ``notes`` is what a reader noticed. Where ``classes`` are given, labels are codes into them.
     """
 
-    x: NDArray[Any] | Pixels
+    x: NDArray[Any] | StoredRows
     y: NDArray[Any]
-    codes: NDArray[np.int64]
+    codes: NDArray[np.integer[Any]]
     names: NDArray[Any]
     weight: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+    classes: NDArray[Any] | None = None
 
     @classmethod
-    def of(cls, x: NDArray[Any] | Pixels, y: NDArray[Any], environments: NDArray[Any]) -> "Rows":
+    def of(cls, x: NDArray[Any] | StoredRows, y: NDArray[Any], environments: NDArray[Any]) -> "Rows":
         """Rows whose ``environments`` [n] are given by name."""
         names, codes = coded(environments)
         return cls(x, y, codes, names)
@@ -38,7 +41,17 @@ class Rows:
         """The rows where ``mask`` is true, and their environments."""
         present, codes = np.unique(self.codes[mask], return_inverse=True)
         weight = None if self.weight is None else self.weight[mask]
-        return Rows(self.x[mask], self.y[mask], codes, self.names[present], weight)
+        return Rows(self.x[mask], self.y[mask], codes, self.names[present], weight, classes=self.classes)
+
+    def sample(self, rows: int, seed: int = 0) -> "Rows":
+        """Numbers of a stored table, in memory with their labels: at most about ``rows``; others are as they are."""
+        if isinstance(self.x, Pixels) or not isinstance(self.x, StoredRows):
+            return self
+        share = min(1.0, rows / len(self))
+        mask = (torch.rand(len(self), generator=generator(seed, "sample")) < share).numpy()
+        drawn, x = self.take(mask), self.x[mask]
+        y = drawn.y if drawn.classes is None else drawn.classes[drawn.y]
+        return replace(drawn, x=x.tensor().numpy(), y=y, classes=None)
 
     @property
     def environments(self) -> NDArray[Any]:

@@ -1,110 +1,125 @@
-"""ERM or an invariant method: decided by the risk in environments that were left out of training.
+"""``method="auto"``: ERM, or an invariant method where effects of columns vary between environments.
 
-Each candidate is trained once per fold of the environments: one is left out at a time, or one fold of five where there
-are more. Large tables are subsampled, so that the choice does not cost more on a larger table.
+1. ERM is trained on parts of the rows and tested on the rest, as a linear model and with a hidden layer, which is used
+   only if it is clearly better.
+2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
+3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
+   that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
+   A candidate that is no better than a constant is out. ERM is kept unless another one is better by ``MIN_GAIN``.
 
-Candidates are compared by their extrapolated worst-case risk, max_e R^e + (max_e R^e − mean_e R^e): the risk in an
-environment that is as much worse than the worst one as that is worse than the average. The average alone says little: a
-cue that misleads in the next environment helps in most of the known ones.
+Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
-from invariance.core.families import Family
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
-from invariance.estimators.learner import Fit, Learner, Trained, subsample
-from invariance.evaluation.scores import Scores, outputs
+from invariance.estimators.adverse import AdverseSite, adverse_site
+from invariance.estimators.calibration import tempered
+from invariance.estimators.learner import Fit, Learner, subsample
+from invariance.evaluation.metrics import Criterion, relative_risk
+from invariance.evaluation.scores import outputs
 from invariance.methods import METHODS
 from invariance.methods.base import Method
 from invariance.models.base import Model
+from invariance.recipes.recipe import Recipe
 
 FOLDS = 5
+ROW_FOLDS = 3
+"""Parts of the rows, each of which ERM is tested on once."""
 MAX_ENVIRONMENTS, MAX_ROWS = 50, 20_000
 """Environments and rows of a large table that the choice is based on."""
-MIN_STANDARD_ERRORS, MIN_GAIN = 2.0, 0.05
-"""How many standard errors a gain over ERM must exceed, and how large it must be."""
+MIN_LAYER_GAIN, MIN_STANDARD_ERRORS = 0.01, 2.0
+"""A hidden layer must lower the mean loss by this share, and by as many standard errors."""
+MIN_GAIN = 0.02
+"""How much a candidate must gain over ERM, in the unit of the metric; losses are in units of the best constant's."""
+MAX_RISK = 0.99
+"""A candidate with a higher risk, in units of the best constant's, is out."""
 
 Fold = tuple[tuple[Environment, ...], tuple[Environment, ...]]
 Log = Callable[[str], None]
+Watch = Callable[["Candidate", Model], None]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method with its mean loss and mean score in each environment, trained without that environment.
+    """A method, and its cost on the rows as they are and at the adverse site, by the criterion of the choice.
 
-    ``method`` is its name, ``objective`` the method with its hyperparameters, as in stored runs. ``gain``
-    is how much lower its extrapolated worst-case risk is than ERM's, and ``error`` the standard error of that gain over
-    samples, with ERM's worst environment held fixed.
+    ``method`` is its name, ``objective`` the method with its fields. ``risk`` and ``adverse_risk`` are mean losses in
+    units of the best constant's, after temperature scaling.
     """
 
     method: str
     objective: Method
-    risks: Mapping[str, float]
-    scores: Mapping[str, float]
-    gain: float = 0.0
-    error: float = 0.0
+    cost: float
+    adverse_cost: float
+    risk: float
+    adverse_risk: float
 
-    @property
-    def risk(self) -> float:
-        """The average over environments."""
-        return sum(self.risks.values()) / len(self.risks)
+    def risk_by(self, criterion: Criterion) -> float:
+        """The higher risk, or that on the rows as they are for a mean over environments."""
+        return max(self.risk, self.adverse_risk) if criterion.worst else self.risk
 
-    @property
-    def worst(self) -> float:
-        """The risk in the environment where it is highest."""
-        return max(self.risks.values())
-
-    @property
-    def extrapolated_worst_risk(self) -> float:
-        """The risk in an environment as much worse than the worst as that is worse than the average."""
-        return 2 * self.worst - self.risk
-
-    def __str__(self) -> str:
-        """Its risks, as messages show them."""
-        return f"{self.worst:.4f} at worst and {self.risk:.4f} on average"
+    def cost_by(self, criterion: Criterion) -> float:
+        """The higher cost, or that on the rows as they are for a mean over environments."""
+        return max(self.cost, self.adverse_cost) if criterion.worst else self.cost
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The method that was chosen, the reason, and the candidates, of which ERM is the first."""
+    """What was chosen, and why: ``objective``, ``hidden`` layers and ``recipe`` give the same model by name.
+
+    ``varying`` are the columns whose effects vary between environments, ``p_value`` that of the test that none does.
+    ``supported`` is false where no candidate is of use at the adverse site. Of the candidates, ERM is the first.
+    """
 
     method: str
     objective: Method
     reason: str
+    hidden: tuple[int, ...] = ()
+    recipe: Recipe | None = None
     candidates: tuple[Candidate, ...] = ()
+    varying: tuple[int, ...] = ()
+    p_value: float = 1.0
+    supported: bool = True
 
-    @property
-    def scores(self) -> Mapping[str, float]:
-        """Of the chosen method in each environment, trained without it."""
-        return next((c.scores for c in self.candidates if c.objective == self.objective), {})
+    def __str__(self) -> str:
+        """What gives the same model by name: the method, its fields, and its hidden layers."""
+        fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
+        fields |= {"hidden": "+".join(map(str, self.hidden))}
+        return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
         plain = [{**vars(c), "objective": METHODS.dump(c.objective)} for c in self.candidates]
-        return {**vars(self), "objective": METHODS.dump(self.objective), "candidates": plain}
+        recipe = TypeAdapter(Recipe | None).dump_python(self.recipe, mode="json")
+        return {**vars(self), "objective": METHODS.dump(self.objective), "candidates": plain, "recipe": recipe}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Choice":
-        """The choice that :meth:`to_json` made this of."""
+        """The choice that :meth:`to_json` made this of; of earlier versions, without the candidates."""
+        objective = METHODS.load(plain["objective"])
+        if "recipe" not in plain:
+            return cls(plain["method"], objective, plain["reason"])
         candidates = [Candidate(**{**c, "objective": METHODS.load(c["objective"])}) for c in plain["candidates"]]
-        return cls(plain["method"], METHODS.load(plain["objective"]), plain["reason"], tuple(candidates))
-
-
-class _LeftOut(NamedTuple):
-    """By environment, of a model trained without it: the loss of each row times its relative weight; the score."""
-
-    losses: dict[str, Tensor]
-    scores: dict[str, float]
+        restored = {
+            "objective": objective,
+            "hidden": tuple(plain["hidden"]),
+            "recipe": TypeAdapter(Recipe | None).validate_python(plain["recipe"]),
+            "candidates": tuple(candidates),
+            "varying": tuple(plain["varying"]),
+        }
+        return cls(**{**plain, **restored})
 
 
 def folds(environments: Sequence[Environment], seed: int) -> list[Fold]:
@@ -113,64 +128,126 @@ def folds(environments: Sequence[Environment], seed: int) -> list[Fold]:
     return [leave_out(environments, {environments[i].name for i in fold}) for fold in environment_folds(order, FOLDS)]
 
 
-def choose(learner: Learner, environments: Sequence[Environment], log: Log) -> Choice:
-    """The method of least extrapolated worst-case risk; ERM unless the gain is significant and large enough."""
-    if len(environments) < 3:
-        reason = "with two environments, leaving one out leaves only one to train on"
-        return Choice("erm", defaults.objective("erm"), reason)
+def choose(
+    learner: Learner,
+    environments: Sequence[Environment],
+    criterion: Criterion,
+    log: Log,
+    layers: Sequence[tuple[int, ...]] = (),
+    *,
+    watch: Watch = lambda candidate, model: None,
+) -> Choice:
+    """The method for these environments; ``layers`` are hidden layers to try beside those of the learner.
+
+    ``watch`` is shown every candidate and its model.
+    """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
-    splits = folds(sample, learner.seed)
-    methods = defaults.candidates(environments, learner.family)
-    fits = [Fit(objective, train) for objective in methods.values() for train, _ in splits]
-    models = learner.fit_all(fits, checkpoints=1)
-    candidates: list[Candidate] = []
-    erm_result: _LeftOut | None = None
-    for method, objective in methods.items():
-        trained = list(islice(models, len(splits)))
-        if error := next((each for each in trained if isinstance(each, Diverged)), None):
-            if not candidates:
-                raise error
-            log(f"{method} is not a candidate: {error}")
+    methods = defaults.candidates(sample, learner.family)
+    erm, learner, f = _architecture(learner, methods["erm"][0], sample, layers)
+    log(f"hidden layers: {learner.hidden or 'none'}")
+    adverse = adverse_site(sample, learner.family, f)
+    if adverse is None:
+        reason = "no effect of a column varies between environments by more than chance explains"
+        chosen = Choice("erm", erm, reason)
+    else:
+        candidates = []
+        for candidate, model in _scored(learner, methods, sample, adverse, criterion, log):
+            watch(candidate, model)
+            candidates.append(candidate)
+        chosen = replace(decide(candidates, criterion), varying=adverse.columns, p_value=adverse.p_value)
+    return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.objective, environments))
+
+
+def _architecture(
+    learner: Learner, erm: Method, sample: Sequence[Environment], layers: Sequence[tuple[int, ...]]
+) -> tuple[Method, Learner, list[Tensor]]:
+    """ERM, the learner with the hidden layers that are best for it, and its outputs on rows not trained on."""
+    best, f = learner, _cross_fitted(learner, erm, sample)
+    batch = Batch.of(sample, learner.family)
+    for hidden in layers:
+        other = replace(learner, hidden=hidden)
+        own = _cross_fitted(other, erm, sample)
+        loss = batch.loss(torch.cat(f))
+        gain = loss - batch.loss(torch.cat(own))
+        if gain.mean() > max(MIN_LAYER_GAIN * loss.mean(), MIN_STANDARD_ERRORS * gain.std() / len(gain) ** 0.5):
+            best, f = other, own
+    return erm, best, f
+
+
+def _cross_fitted(learner: Learner, erm: Method, sample: Sequence[Environment]) -> list[Tensor]:
+    """ERM's outputs on every row, by a model that was not trained on it, [n, K] for each environment."""
+    f = [torch.zeros(len(e), learner.family.outputs) for e in sample]
+    parts = [torch.arange(len(e)) % min(ROW_FOLDS, len(e)) for e in sample]
+    rests = [
+        tuple(e.take((part != k).nonzero().squeeze(1)) for e, part in zip(sample, parts, strict=True) if len(e) > 1)
+        for k in range(ROW_FOLDS)
+    ]
+    for k, trained in enumerate(learner.fit_all([Fit(erm, rest) for rest in rests], checkpoints=1)):
+        if isinstance(trained, Diverged):
+            raise trained
+        for e, part, own in zip(sample, parts, f, strict=True):
+            rows = (part == k).nonzero().squeeze(1)
+            if len(rows):
+                own[rows] = outputs(trained.model, e.x[rows]).float().cpu()
+    return f
+
+
+def _scored(
+    learner: Learner,
+    methods: Mapping[str, Sequence[Method]],
+    sample: Sequence[Environment],
+    adverse: AdverseSite,
+    criterion: Criterion,
+    log: Log,
+) -> Iterator[tuple[Candidate, Model]]:
+    """Every candidate that can be trained, and its model."""
+    named = [(method, objective) for method, objectives in methods.items() for objective in objectives]
+    fits = learner.fit_all([Fit(objective, tuple(sample)) for _, objective in named], checkpoints=1)
+    for (method, objective), trained in zip(named, fits, strict=True):
+        if isinstance(trained, Diverged):
+            if method == "erm":
+                raise trained
+            log(f"{method} is not a candidate: {trained}")
             continue
-        result = _left_out([each.model for each in trained if isinstance(each, Trained)], splits, learner.family)
-        erm_result = erm_result or result
-        risks = {name: float(losses.mean()) for name, losses in result.losses.items()}
-        candidate = Candidate(method, objective, risks, result.scores)
-        candidates.append(_compared(candidate, result, candidates[0], erm_result) if candidates else candidate)
-        log(f"{method}: risk {candidate} in environments left out of training")
-    return decide(candidates)
+        candidate = _candidate(method, objective, trained.model, learner, (sample, adverse.environments), criterion)
+        log(f"{method}: {criterion} costs {candidate.cost:.3f}, at the adverse site {candidate.adverse_cost:.3f}")
+        yield candidate, trained.model
 
 
-def _left_out(models: Sequence[Model], splits: Sequence[Fold], family: Family) -> _LeftOut:
-    result = _LeftOut({}, {})
-    for model, (_, held_out) in zip(models, splits, strict=True):
-        batch = Batch.of(held_out, family)
-        f = outputs(model, batch.x)
-        for e, loss in zip(held_out, batch.loss(f).double().split(batch.counts), strict=True):
-            weight = 1.0 if e.weight is None else e.weight.double() / e.weight.double().mean()
-            result.losses[e.name] = weight * loss
-        result.scores.update(Scores.of_batch(batch, f, [e.name for e in held_out]).by_environment)
-    return result
+def _candidate(
+    method: str,
+    objective: Method,
+    model: Model,
+    learner: Learner,
+    sites: tuple[Sequence[Environment], Sequence[Environment]],
+    criterion: Criterion,
+) -> Candidate:
+    costs, risks, temperature = [], [], None
+    for environments in sites:
+        batch = Batch.of(environments, learner.family)
+        predicted, temperature = tempered(outputs(model, batch.x).cpu(), batch.y.cpu(), learner.family, temperature)
+        weight = None if batch.weight is None else batch.weight.double().cpu().numpy()
+        y = batch.y.cpu().numpy()
+        costs.append(criterion.cost(predicted, y, weight))
+        risks.append(relative_risk(predicted, y, weight))
+    return Candidate(method, objective, costs[0], costs[1], risks[0], risks[1])
 
 
-def _compared(candidate: Candidate, result: _LeftOut, erm: Candidate, erm_result: _LeftOut) -> Candidate:
-    worst, variance = max(erm.risks, key=erm.risks.__getitem__), 0.0
-    for name, losses in result.losses.items():
-        coefficient = (2 if name == worst else 0) - 1 / len(result.losses)
-        gains = coefficient * (erm_result.losses[name] - losses)
-        variance += float(gains.var(correction=0)) / len(gains)
-    gain = erm.extrapolated_worst_risk - candidate.extrapolated_worst_risk
-    return replace(candidate, gain=gain, error=variance**0.5)
-
-
-def decide(candidates: Sequence[Candidate]) -> Choice:
-    """The candidate that gains most, if its gain is significant and large enough; otherwise ERM, the first."""
-    best, erm = max(candidates, key=lambda candidate: candidate.gain), candidates[0]
-    if best.gain > max(MIN_GAIN, MIN_STANDARD_ERRORS * best.error):
-        reason = f"its risk (mean loss) is {best} in environments left out of training, and ERM's is {erm}"
-        return Choice(best.method, best.objective, reason, tuple(candidates))
-    reason = f"no method gains enough over ERM, whose risk (mean loss) is {erm} in environments left out of training"
-    others = sorted(candidates[1:], key=lambda candidate: -candidate.gain)
-    closest = f"; the risk of the next best, {others[0].objective.title}, is {others[0]}" if others else ""
-    return Choice("erm", erm.objective, reason + closest, tuple(candidates))
+def decide(candidates: Sequence[Candidate], criterion: Criterion) -> Choice:
+    """The candidate of the least cost, if it gains enough over ERM, which is the first."""
+    erm = candidates[0]
+    useful = [candidate for candidate in candidates if candidate.risk_by(criterion) < MAX_RISK]
+    if not useful:
+        reason = "effects vary so much between environments that no method is of use where they turn against it"
+        return Choice("erm", erm.objective, reason, candidates=tuple(candidates), supported=False)
+    best = min(useful, key=lambda candidate: candidate.cost_by(criterion))
+    gain = erm.cost_by(criterion) - best.cost_by(criterion) if erm in useful else math.inf
+    if best is erm or gain < MIN_GAIN:
+        reason = "effects of columns vary between environments, but no method gains enough over ERM"
+        return Choice("erm", erm.objective, reason, candidates=tuple(candidates))
+    reason = (
+        "where the effects that vary between environments turn against the model, its risk is "
+        f"{best.adverse_risk:.2f} of a constant's, and ERM's is {erm.adverse_risk:.2f}"
+    )
+    return Choice(best.method, best.objective, reason, candidates=tuple(candidates))

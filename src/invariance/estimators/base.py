@@ -1,38 +1,44 @@
 """What the classifier and the regressor share: reading inputs, training, choosing a method."""
 
-import hashlib
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import validate_data
 
 from invariance.core.batch import Batch
 from invariance.core.device import resolved
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, Diverged, UnknownName
 from invariance.core.families import Family
-from invariance.core.inputs import Pixels
+from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
-from invariance.estimators.inputs import checked_weights, column, dense, environment_codes, to_environments
-from invariance.estimators.learner import Fit, Learner, Trained, validation_split
+from invariance.estimators.inputs import (
+    EncodedTable,
+    checked_weights,
+    column,
+    dense,
+    environment_codes,
+    fingerprint,
+    to_environments,
+)
+from invariance.estimators.learner import Fit, Learner, Trained, subsample, validation_split
 from invariance.estimators.network import Features
+from invariance.estimators.predictor import Predictor
+from invariance.estimators.threads import threads_for
+from invariance.evaluation.metrics import criterion
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
-from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
+from invariance.tabular.frame import is_frame
 from invariance.training.selection import RULES, Checkpoint, select
 
 SINGLE_ENVIRONMENT = (
@@ -45,18 +51,21 @@ COLLAPSED = (
 )
 VALIDATION_RULES = ("training-domain", "invariant")
 """Selection rules that need validation rows."""
-CHUNK_ROWS = 65536
-"""Rows whose outputs are computed together."""
+MAX_SCORED_ROWS = 1_000_000
+"""Rows that ``scores_`` are measured on."""
 
 
-class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
+class Invariant(Predictor):
     """Fits w∘θ to rows that come from several environments.
 
-    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: the candidate with the least extrapolated
-    worst-case risk in environments left out of training, and ERM unless the gain is clear (``choice_`` says why).
-    ``recipe`` is a name, a :class:`Recipe`, or ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no
-    debiasing. ``hidden`` are the widths of hidden layers, none for a linear model; ``features`` replaces them: an
-    architecture such as ``ResNet()``, or a torch module, which is copied, not changed.
+    ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: ERM, unless effects of columns vary between
+    environments and another method is better where they turn against the model (``choice_`` says why). ``metric`` is
+    what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
+    numbers, in the worst case, or on average with ``"mean-"`` before it. ``recipe`` is a name, a :class:`Recipe`, or
+    ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
+    changes fields of ``"auto"``. ``hidden`` are the widths of hidden layers, ``()`` for a linear model; None is a
+    linear model unless ``"auto"`` finds a hidden layer better. ``features`` replaces them: an architecture such as
+    ``ResNet()``, or a torch module, which is copied, not changed.
 
     ``selection`` is the rule that chooses the checkpoint: ``"last"``, ``"leave-one-environment-out"``, or, by a
     ``validation_fraction`` of each environment's rows, ``"training-domain"`` (the highest score) or ``"invariant"``
@@ -65,15 +74,17 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     is one. ``engine="ray"`` trains the models that only serve a choice on a Ray cluster, at ``RAY_ADDRESS`` or on this
     machine. ``verbose`` prints progress.
 
-    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. Images may be
+    Columns are standardised inside, by training rows alone, and the model computes in the precision of X. A data frame
+    of pandas, polars or pyarrow is a table, encoded as ``invariance fit`` encodes a file: it may hold missing values,
+    categories, dates and free text (:class:`TableEncoder` says how, and lets you change it). Images may be
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
     invariance is estimated by comparing all environments at once.
 
     Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
-    ``history_``, its checkpoints, and ``note_``, which says so where debiasing found nothing to remove; ``scores_`` by
-    environment (on validation rows, else on training rows);
-    ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, and ``fingerprint_`` of the
-    data.
+    ``hidden_``, its hidden layers; ``history_``, its checkpoints, and ``note_``, which says so where debiasing found
+    nothing to remove; ``scores_`` by environment (on validation rows, else on training rows, a million at most);
+    ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the
+    data, and ``encoder_`` of a table, with ``table_columns_``, its columns (None for arrays, and for files).
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"environments": True}
@@ -82,8 +93,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         method: str | Method = "auto",
         *,
-        recipe: str | Recipe = "auto",
-        hidden: Sequence[int] = (),
+        recipe: str | Recipe | Mapping[str, Any] = "auto",
+        metric: str = "auto",
+        hidden: Sequence[int] | None = None,
         features: Features | None = None,
         selection: str = "last",
         validation_fraction: float = 0.1,
@@ -94,6 +106,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         self.method = method
         self.recipe = recipe
+        self.metric = metric
         self.hidden = hidden
         self.features = features
         self.selection = selection
@@ -104,7 +117,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         self.verbose = verbose
 
     @abstractmethod
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> tuple[Family, NDArray[Any]]:
+    def _targets(self, rows: Rows) -> tuple[Family, NDArray[Any]]:
         """The family, and targets encoded for it; stores what is needed to decode predictions."""
 
     def fit(
@@ -115,9 +128,14 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         A ``sample_weight`` enters every average over an environment, so that a row of weight 2 counts as two rows;
         environments themselves count the same. This is exact for full batches, and holds in expectation otherwise.
         """
-        x, y = self._read_both(X, y)
+        table = EncodedTable.learned(X, y, environments) if is_frame(X) else None
+        x, y = self._read_both(table.x if table else X, y)
         names, codes = environment_codes(environments, len(x))
-        return self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x))))
+        self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x))))
+        if table:
+            validate_data(self, X, skip_check_array=True)
+            self.encoder_, self.table_columns_ = table.encoder, table.columns
+        return self
 
     def fit_rows(self, rows: Rows) -> Self:
         """The same as :meth:`fit`, on rows whose environments have codes already."""
@@ -127,18 +145,23 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_checked(self, rows: Rows) -> Self:
         if rows.weight is not None and not rows.weight.all():
             rows = rows.take(rows.weight > 0)
-        family, targets = self._targets(rows.y, rows.weight)
+        family, targets = self._targets(rows)
+        self.encoder_ = self.table_columns_ = None
         self.input_shape_ = tuple(rows.x.shape[1:])
         self.environments_ = rows.names
         self.counts_ = rows.counts
-        self.fingerprint_ = _fingerprint(rows.x, targets, rows.codes, rows.weight)
-        self._learn(to_environments(rows, targets), family)
+        self.fingerprint_ = fingerprint(rows.x, targets, rows.codes, rows.weight)
+        with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS), self._widths())):
+            self._learn(to_environments(rows, targets), family)
         return self
 
     def _learn(self, environments: list[Environment], family: Family) -> None:
         learner = self._learner(family)
         self.choice_: Choice | None = None
         self.objective_ = self._objective(learner, environments)
+        if self.choice_:
+            learner = replace(learner, hidden=self.choice_.hidden)
+        self.hidden_ = learner.hidden
         train, validation = environments, list[Environment]()
         if self.selection in VALIDATION_RULES:
             train, validation = validation_split(environments, self.validation_fraction, learner.seed)
@@ -149,11 +172,11 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
-        self.module_: Model = trained.at(chosen.step)
+        self.module_ = trained.at(chosen.step)
         if chosen.collapsed:
             self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
             warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
-        scored = validation or train
+        scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)
         batch = Batch.of(scored, family)
         self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
 
@@ -163,9 +186,7 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int.from_bytes(check_random_state(seed).bytes(4), "little")
-        recipe_for = partial(defaults.recipe_for, self.recipe)
-        device = resolved(self.device)
-        return Learner(family, widths, self.features, recipe_for, int(seed), device, self.engine)
+        return Learner(family, widths, self.features, self.recipe, int(seed), resolved(self.device), self.engine)
 
     def _check_selection(self) -> None:
         if self.selection not in (rules := [name for name, rule in RULES.items() if not rule.sees_test]):
@@ -174,6 +195,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             raise BadValue(f"validation_fraction is {self.validation_fraction}; expected a share between 0 and 1")
 
     def _widths(self) -> tuple[int, ...]:
+        if self.hidden is None:
+            return ()
         widths = list(self.hidden) if isinstance(self.hidden, Iterable) else [0]
         if not all(isinstance(width, int | np.integer) and width > 0 for width in widths):
             raise BadValue(f"hidden is {self.hidden!r}; expected widths of layers, for example (64, 32)")
@@ -181,16 +204,20 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
-        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe)
+        chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
+        entropy = defaults.relative_entropy(environments, learner.family)
+        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe, entropy=entropy)
         if named and named.oracle:
             raise BadValue(f"{named.title} needs inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):
             warnings.warn(SINGLE_ENVIRONMENT, UserWarning, stacklevel=5)
-            return defaults.objective("erm")
+            return defaults.objective("erm", entropy=entropy)
         if named:
             return named
-        self.choice_ = choose(learner, environments, self._log)
-        self._log(f"chose {self.choice_.method}: {self.choice_.reason}")
+        table = self.features is None and len(self.input_shape_) == 1
+        layers = defaults.LAYERS if self.hidden is None and table else ()
+        self.choice_ = choose(learner, environments, chosen_by, self._log, layers)
+        self._log(f"chose {self.choice_}: {self.choice_.reason}")
         return self.choice_.objective
 
     def _log(self, line: str) -> None:
@@ -203,9 +230,9 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
             f"after {checkpoint.step} updates: score {train.mean:.4f}, {train.worst:.4f} in the worst environment"
         )
 
-    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | Pixels, NDArray[Any]]:
+    def _read_both(self, X: Any, y: Any) -> tuple[NDArray[Any] | StoredRows, NDArray[Any]]:
         y = np.asarray(y) if hasattr(y := dense(y), "to_numpy") else y
-        if isinstance(X, Pixels):
+        if isinstance(X, StoredRows):
             self.n_features_in_ = X.shape[1]
             return X, column(y, "y", len(X))
         numeric = self.__sklearn_tags__().estimator_type == "regressor"
@@ -213,46 +240,8 @@ class Invariant(BaseEstimator, ABC):  # type: ignore[misc]
         x, y = validate_data(self, dense(X), y, **checks)
         return x, y
 
-    def _outputs(self, X: Any) -> Tensor:
-        """f of every row, on the CPU, [n, K]."""
-        f = self._computed(X)
-        if not (finite := f.isfinite().all(1)).all():
-            row = int(finite.int().argmin())
-            raise BadValue(
-                f"the model gives {f[row].tolist()} for row {row}; expected finite numbers: is the row within the "
-                "range of the training rows, and are the model's weights finite?"
-            )
-        return f
-
-    def _computed(self, X: Any) -> Tensor:
-        check_is_fitted(self)
-        if isinstance(X, Pixels):
-            if X.shape[1:] != self.input_shape_:
-                raise BadValue(f"X has images of shape {X.shape[1:]}; the model takes {self.input_shape_}: resize them")
-            return outputs(self.module_, X)
-        checks = {"dtype": [np.float64, np.float32], "allow_nd": self.features is not None, "reset": False}
-        x = validate_data(self, dense(X), **checks)
-        dtype = next(self.module_.parameters()).dtype
-        parts = [
-            outputs(self.module_, torch.tensor(np.ascontiguousarray(part), dtype=dtype))
-            for part in np.array_split(x, max(1, -(-len(x) // CHUNK_ROWS)))
-        ]
-        return torch.cat(parts)
-
 
 def _history(trained: Trained | Diverged) -> tuple[Checkpoint, ...]:
     if isinstance(trained, Diverged):
         raise trained
     return trained.history
-
-
-def _fingerprint(*arrays: NDArray[Any] | Pixels | None) -> str:
-    """A hash of the data, equal where they are equal row for row."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        if isinstance(array, Pixels):
-            for part in array.split(1024):
-                digest.update(part.tensor().numpy().data)
-        else:
-            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
-    return digest.hexdigest()

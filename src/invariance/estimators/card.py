@@ -14,8 +14,13 @@ MAX_LISTED = 30
 """Environments and classes that the page lists."""
 
 
-def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts about a fitted estimator, and what the caller adds ``about`` it."""
+def card(
+    estimator: Invariant, licence: str, about: Mapping[str, Any], assessment: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Facts about a fitted estimator, what the caller adds ``about`` it, and an ``assessment`` at new sites.
+
+    An assessment has a ``summary``, ``headings`` of columns and ``lines`` of text.
+    """
     choice = estimator.choice_
     own = estimator.features is not None and not isinstance(estimator.features, Architecture)
     unit = _unit(estimator)
@@ -23,6 +28,8 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
         "title": type(estimator).__name__,
         "licence": licence,
         "method": METHODS.name(estimator.objective_),
+        "fields": METHODS.dump(estimator.objective_),
+        "hidden": list(estimator.hidden_),
         "chosen": choice.reason if choice else "by the user",
         "note": estimator.note_,
         "selection": estimator.selection,
@@ -30,7 +37,7 @@ def card(estimator: Invariant, licence: str, about: Mapping[str, Any]) -> dict[s
         "data": _data(estimator),
         "scored_on": f"validation {unit}" if estimator.selection in VALIDATION_RULES else f"training {unit}",
         "scores": estimator.scores_.by_environment,
-        "left_out": choice.scores if choice else {},
+        "assessment": assessment,
         "versions": provenance()["versions"],
         "about": dict(about),
     }
@@ -56,7 +63,7 @@ def _data(estimator: Invariant) -> dict[str, Any]:
 
 def readme(card: Mapping[str, Any]) -> str:
     """The card as Markdown."""
-    return "\n".join([*_facts(card), "", *_scores(card), "", *_loading(card)]) + "\n"
+    return "\n".join([*_facts(card), "", *_scores(card), "", *_assessment(card), *_loading(card)]) + "\n"
 
 
 def _facts(card: Mapping[str, Any]) -> Iterator[str]:
@@ -64,6 +71,9 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"# {card['title']}", "")
     yield f"- Licence: {escape(card['licence'])}"
     yield f"- Method: {card['method']} (chosen: {escape(card['chosen'])})"
+    fields = {name: value for name, value in card["fields"].items() if name != "name"}
+    yield f"- Its fields: {', '.join(f'{name} = {value}' for name, value in fields.items())}"
+    yield f"- Hidden layers: {', '.join(map(str, card['hidden'])) or 'none'}"
     if card.get("note"):
         yield f"- Note: {escape(card['note'])}"
     yield f"- Checkpoint selection: {card['selection']}"
@@ -78,17 +88,23 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:
-    scores, left_out = card["scores"], card["left_out"]
+    scores = card["scores"]
     numbers = card["data"]["classes"] is None
     what = "minus the mean squared error of standardised targets" if numbers else "accuracy"
-    yield from ("## Scores", "", f"Score: {what}, on {card['scored_on']}.")
-    yield from ("Left out: the score of a model that was trained without the environment.", "")
-    yield from ("| environment | score | left out |", "|---|--:|--:|")
-    for name in list(scores)[:MAX_LISTED]:
-        without = f"{left_out[name]:.4f}" if name in left_out else ""
-        yield f"| {escape(name)} | {scores[name]:.4f} | {without} |"
+    yield from ("## Scores", "", f"Score: {what}, on {card['scored_on']}.", "")
+    yield from ("| environment | score |", "|---|--:|")
+    yield from (f"| {escape(name)} | {scores[name]:.4f} |" for name in list(scores)[:MAX_LISTED])
     if len(scores) > MAX_LISTED:
-        yield f"| … and {len(scores) - MAX_LISTED} more | | |"
+        yield f"| … and {len(scores) - MAX_LISTED} more | |"
+
+
+def _assessment(card: Mapping[str, Any]) -> Iterator[str]:
+    if not (assessment := card.get("assessment")):
+        return
+    yield from ("## At new sites", "", assessment["summary"], "")
+    for cells in (assessment["headings"], ["---", *["--:"] * (len(assessment["headings"]) - 1)], *assessment["lines"]):
+        yield f"| {' | '.join(cells)} |"
+    yield ""
 
 
 def _loading(card: Mapping[str, Any]) -> Iterator[str]:

@@ -1,9 +1,11 @@
 """Inputs of numpy, pandas, polars and torch as arrays, checked; and rows as environments."""
 
-from collections.abc import Sequence
-from typing import Any
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
@@ -11,11 +13,44 @@ from torch import Tensor
 
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
-from invariance.core.inputs import Inputs, Pixels
+from invariance.core.inputs import Inputs, StoredRows
 from invariance.core.rows import Rows, coded
+from invariance.tabular.encoder import Encoder
+from invariance.tabular.frame import FrameSource, encode_table, infer_encoder, is_frame, precision
+from invariance.tabular.roles import Kind
 
 SINGLE = "all"
 """The name of the one environment where none are given."""
+
+
+class EncodedTable(NamedTuple):
+    """A training table as numbers [n, features], its encoder, and the names of its columns."""
+
+    x: NDArray[Any]
+    encoder: Encoder
+    columns: tuple[str, ...]
+
+    @classmethod
+    def learned(
+        cls, frame: Any, y: Any = None, environments: Any = None, stated: Mapping[str, Kind] | None = None
+    ) -> "EncodedTable":
+        """Learn how to encode a frame; the names of ``y`` and ``environments``, if they have names, are kept."""
+        source = table_source(frame, None)
+        names = [str(getattr(values, "name", None) or "") for values in (y, environments)]
+        encoder = infer_encoder(source, stated, label=names[0], environment=names[1] or None)
+        return cls(encode_table(source, encoder, precision(source, encoder)), encoder, source.columns)
+
+
+def table_source(X: Any, columns: Sequence[str] | None) -> FrameSource:
+    """A frame as a table; an array, whose columns have no names, as one with these ``columns``."""
+    if is_frame(X):
+        return FrameSource.of(X)
+    array = np.asarray(dense(X))
+    if columns is None or array.ndim != 2 or array.shape[1] != len(columns):
+        raise BadValue(
+            f"X has shape {array.shape} and no names of columns; give a data frame with the training columns"
+        )
+    return FrameSource.of(pa.table({name: pa.array(array[:, i]) for i, name in enumerate(columns)}))
 
 
 def dense(values: Any) -> Any:
@@ -69,8 +104,8 @@ def checked_weights(sample_weight: Any, rows: int) -> NDArray[np.float64] | None
 
 def to_environments(rows: Rows, targets: NDArray[Any]) -> list[Environment]:
     """The rows of each environment with their ``targets`` [n], in the given order; parts of one tensor."""
-    order = np.argsort(rows.codes, kind="stable")
     sizes, weight = rows.counts, rows.weight
+    order = slice(None) if (np.diff(rows.codes) >= 0).all() else np.argsort(rows.codes, kind="stable")
     xs = _parts(rows.x[order], sizes)
     ys = torch.from_numpy(targets[order]).split(sizes)
     ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).split(sizes)
@@ -78,8 +113,20 @@ def to_environments(rows: Rows, targets: NDArray[Any]) -> list[Environment]:
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]
 
 
-def _parts(x: NDArray[Any] | Pixels, sizes: list[int]) -> Sequence[Inputs]:
-    if not isinstance(x, Pixels):
+def _parts(x: NDArray[Any] | StoredRows, sizes: list[int]) -> Sequence[Inputs]:
+    if not isinstance(x, StoredRows):
         return torch.from_numpy(np.ascontiguousarray(x)).split(sizes)
     ends = np.cumsum(sizes)
     return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]
+
+
+def fingerprint(*arrays: NDArray[Any] | StoredRows | None) -> str:
+    """A hash of the data, equal where they are equal row for row."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        if isinstance(array, StoredRows):
+            for part in array.split(1024):
+                digest.update(part.tensor().numpy().data)
+        else:
+            digest.update(b"" if array is None else np.ascontiguousarray(array).data)
+    return digest.hexdigest()

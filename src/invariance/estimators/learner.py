@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from invariance.core.environment import Environment
 from invariance.core.errors import Diverged, UnknownName
@@ -12,6 +12,7 @@ from invariance.core.families import Family
 from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
 from invariance.core.shipment import mapped
+from invariance.estimators import defaults
 from invariance.estimators.network import Features, build
 from invariance.evaluation.scores import Scores, validate
 from invariance.methods.base import Method
@@ -64,10 +65,16 @@ class Learner:
     family: Family
     hidden: tuple[int, ...]
     features: Features | None
-    recipe: Callable[[Method, Sequence[Environment]], Recipe]
+    given: defaults.GivenRecipe
+    """The recipe, its name, or changes to the default one."""
     seed: int
     device: torch.device
     engine: str = "local"
+
+    def recipe(self, method: Method, environments: Sequence[Environment]) -> Recipe:
+        """How a method is trained on these environments."""
+        linear = not self.hidden and self.features is None
+        return defaults.recipe_for(self.given, method, environments, linear=linear)
 
     def fit(
         self,
@@ -82,6 +89,7 @@ class Learner:
         """Train on some environments; checkpoints are evaluated there and on ``validation``."""
         seed, family = self.seed, self.family
         model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
+        _start_at_the_mean(model, environments, family)
         model = model.to(self.device)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
         samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
@@ -111,6 +119,15 @@ def _fitted(learner: tuple[Learner, int], fit: Fit) -> Trained | Diverged:
         return own.fit(fit.method, fit.environments, fit.validation, checkpoints=checkpoints)
     except Diverged as error:
         return error
+
+
+def _start_at_the_mean(model: Model, environments: Sequence[Environment], family: Family) -> None:
+    """Start at the outputs of the best constant, so that a rare class is not learned first of all."""
+    if not family.labels or not isinstance(model.head, nn.Linear):
+        return
+    shares = defaults.class_shares(environments, family).clamp(min=1e-6).log()
+    with torch.no_grad():
+        model.head.bias.copy_(shares[1:] - shares[:1] if family.outputs == 1 else shares - shares.mean())
 
 
 def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list[Environment]:

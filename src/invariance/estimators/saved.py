@@ -16,6 +16,7 @@ from invariance.core import model_folder
 from invariance.core.errors import BadValue, DataError
 from invariance.core.model_folder import CARD, Manifest
 from invariance.core.seeding import generator
+from invariance.estimators import defaults
 from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
 from invariance.estimators.card import card, readme
@@ -29,9 +30,12 @@ from invariance.models import MODELS
 from invariance.models.base import Architecture, Model
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
+from invariance.tabular.encoder import Encoder
 from invariance.training.selection import dump_history, load_history
 
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
+CHANGED = "changed"
+"""The key of changes to the default recipe, in place of a whole one."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -50,14 +54,16 @@ def save(
     licence: str = "not stated",
     about: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
+    assessment: Mapping[str, Any] | None = None,
 ) -> None:
     """Write weights, manifest and model card to ``folder``.
 
-    ``about`` is added to the card, ``extra`` is plain data that is saved with the model.
+    ``about`` and ``assessment`` are added to the card, ``extra`` is plain data that is saved with the model.
     """
     check_is_fitted(estimator)
-    model_card = card(estimator, licence, about or {})
-    content = {"card": model_card, "extra": dict(extra or {}), **_described(estimator)}
+    model_card = card(estimator, licence, about or {}, assessment)
+    described = {"card": model_card, "extra": _table(estimator) | dict(extra or {})}
+    content = described | _described(estimator)
     weights = packed({k: v.cpu().contiguous() for k, v in estimator.module_.state_dict().items()})
     model_folder.save(Path(folder), _kind(estimator), content, weights, {CARD: readme(model_card).encode()})
 
@@ -81,6 +87,11 @@ def restore(manifest: Manifest, features: Features | None) -> Invariant:
     return estimator
 
 
+def _table(estimator: Invariant) -> dict[str, Any]:
+    """How an estimator of tables reads a table, under the keys that models of files have had from the start."""
+    return {} if estimator.encoder_ is None else {"reader": "table", "table": estimator.encoder_.to_json()}
+
+
 def _kind(estimator: Invariant) -> str:
     return next(kind for kind, cls in KINDS.items() if isinstance(estimator, cls))
 
@@ -94,6 +105,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
     return {
         "parameters": _plain_parameters(estimator),
         "columns": int(estimator.n_features_in_),
+        "table_columns": None if estimator.table_columns_ is None else list(estimator.table_columns_),
         "column_names": None if names is None else list(names),
         "environments": _plain_array(estimator.environments_, "environments"),
         "counts": estimator.counts_,
@@ -109,6 +121,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
             "standard": list(standard.get_buffer("mean").shape),
             "dtype": str(standard.get_buffer("mean").dtype).removeprefix("torch."),
             "input": list(estimator.input_shape_),
+            "hidden": list(estimator.hidden_),
             "width": int(next(iter(estimator.module_.head.parameters())).shape[1]),
         },
     }
@@ -118,8 +131,12 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     """Set the fitted state, except the module."""
     estimator.n_features_in_ = content["columns"]
     estimator.input_shape_ = tuple(content["network"].get("input", (content["columns"],)))
+    estimator.hidden_ = tuple(content["network"].get("hidden", estimator.hidden or ()))
     if content["column_names"] is not None:
         estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
+    table, columns = content["extra"].get("table"), content.get("table_columns")
+    estimator.encoder_ = Encoder.from_json(table) if table else None
+    estimator.table_columns_ = None if columns is None else tuple(columns)
     estimator.environments_ = _array(content["environments"])
     estimator.counts_ = content["counts"]
     if content["kind"] == "classifier":
@@ -143,7 +160,7 @@ def _module(estimator: Invariant, content: dict[str, Any], weights: Mapping[str,
     if isinstance(features, Architecture):
         model = around(features, standard, estimator.input_shape_, outputs, seed=0)
     else:
-        model = assemble(standard, network["width"], outputs, hidden=estimator.hidden, features=features, seed=0)
+        model = assemble(standard, network["width"], outputs, hidden=estimator.hidden_, features=features, seed=0)
     model = model.to(DTYPES[network["dtype"]])
     model = estimator.objective_.prepare(model, len(estimator.environments_), generator(0, "objective"))
     model.load_state_dict(weights)
@@ -159,8 +176,10 @@ def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) 
         )
     method, fields = plain["method"], plain["recipe"]
     method = METHODS.load(method) if isinstance(method, dict) else method
-    restored = recipe("full-batch", changes=fields) if isinstance(fields, dict) else fields
-    return {**plain, "method": method, "recipe": restored, "features": features, "hidden": tuple(plain["hidden"])}
+    if isinstance(fields, dict):
+        fields = fields[CHANGED] if CHANGED in fields else recipe("full-batch", changes=fields)
+    hidden = None if plain["hidden"] is None else tuple(plain["hidden"])
+    return {**plain, "method": method, "recipe": fields, "features": features, "hidden": hidden}
 
 
 def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
@@ -168,7 +187,8 @@ def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
     return {
         "method": _plain_method(estimator.method),
         "recipe": _plain_recipe(estimator.recipe),
-        "hidden": [int(width) for width in estimator.hidden],
+        "metric": estimator.metric,
+        "hidden": None if estimator.hidden is None else [int(width) for width in estimator.hidden],
         "features": _plain_features(estimator.features),
         "selection": estimator.selection,
         "validation_fraction": float(estimator.validation_fraction),
@@ -189,7 +209,9 @@ def _plain_features(features: Features | None) -> str | dict[str, Any] | None:
     return plain | {"weights": None} if "weights" in plain else plain  # they are in the folder
 
 
-def _plain_recipe(given: str | Recipe) -> str | dict[str, Any]:
+def _plain_recipe(given: defaults.GivenRecipe) -> str | dict[str, Any]:
+    if isinstance(given, Mapping):
+        return {CHANGED: dict(given)}
     return TypeAdapter(Recipe).dump_python(given, mode="json") if isinstance(given, Recipe) else given
 
 

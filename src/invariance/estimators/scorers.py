@@ -1,6 +1,7 @@
-"""Scorers over environments, for ``GridSearchCV(…, scoring=worst_environment_accuracy)`` and for use by hand."""
+"""Scorers over environments, and the rule that a search with one environment per fold needs."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ def accuracies(y: Any, predicted: Any, environments: ArrayLike) -> Scores:
 
 
 def count_correct(
-    correct: NDArray[np.bool_], codes: NDArray[np.int64], names: Sequence[Any]
+    correct: NDArray[np.bool_], codes: NDArray[np.integer[Any]], names: Sequence[Any]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The numbers of correct predictions and of rows in each environment that has rows, by name."""
     rows = np.bincount(codes, minlength=len(names))
@@ -49,6 +50,24 @@ class EnvironmentScorer:
         request = MetadataRequest(owner=self.name)
         request.score.add_request(param="environments", alias=True)
         return request
+
+
+def worst_environment(cv_results: Mapping[str, Any]) -> int:
+    """The candidate whose lowest score over the folds is highest, for ``GridSearchCV(…, refit=worst_environment)``.
+
+    With one environment per fold, a search takes the highest *average* over environments, whatever the scorer. A
+    column that misleads in the next environment helps in most of the known ones, so the average prefers a model that
+    relies on it; the lowest score does not. ``best_score_`` is then not defined; ``cv_results_`` has all scores.
+    """
+    folds = [cv_results[f"split{fold}_test_score"] for fold in range(_folds(cv_results))]
+    return int(np.argmax(np.min(folds, axis=0)))
+
+
+def _folds(cv_results: Mapping[str, Any]) -> int:
+    folds = sum(re.fullmatch(r"split\d+_test_score", name) is not None for name in cv_results)
+    if not folds:
+        raise BadValue("worst_environment needs one scorer; give scoring= one of them, not several")
+    return folds
 
 
 average_accuracy = EnvironmentScorer("average_accuracy", "mean")

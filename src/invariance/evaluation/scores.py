@@ -26,6 +26,8 @@ from invariance.evaluation.intervals import Interval, of_mean, of_summary, wilso
 from invariance.models.activation_checkpointing import concatenate
 from invariance.models.base import Model
 
+SLICE_ROWS = 1024
+"""Rows that go through a model together in evaluation."""
 MIN_GAIN = 0.01
 """A model that gains less than this over the best constant has collapsed."""
 
@@ -75,7 +77,7 @@ class Scores:
 
 
 @torch.no_grad()
-def outputs(model: Model, x: Inputs, rows: int = 1024) -> Tensor:
+def outputs(model: Model, x: Inputs, rows: int = SLICE_ROWS) -> Tensor:
     """f in evaluation mode, in slices that stay in the cache, on the CPU, [n, K]."""
     was_training = model.training
     model.eval()

@@ -1,7 +1,7 @@
 """A fitted model and its baseline, evaluated in environments that they were not trained in."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from invariance.core.environment import environment_folds
 from invariance.core.errors import InvarianceError
 from invariance.core.rows import Rows
+from invariance.estimators.base import Invariant
 from invariance.fitting.by_environment import (
-    EnvironmentScore,
+    EnvironmentScores,
     Forecast,
-    Probabilities,
+    Headline,
+    Predictions,
     environment_scores,
     forecast,
     reliability,
@@ -25,23 +27,25 @@ LARGE_DATA_ROWS = 20_000
 """From this number of rows on, environments are left out in fewer folds."""
 
 Points = tuple[tuple[float, float, int], ...]
+Fit = Callable[[Rows], Invariant]
+"""Trains a new estimator on some rows."""
 
 
 @dataclass(frozen=True)
 class AssessedModel:
-    """One model in its training environments, in each of them when it was left out of training, and in test data."""
+    """One model in its training environments, in each of them when it was left out of training, and in test data.
+
+    ``adverse`` is its headline at the adverse site, where effects that vary between environments turn against the
+    model; None where no effect varies.
+    """
 
     title: str
-    known: tuple[EnvironmentScore, ...]
-    new: tuple[EnvironmentScore, ...]
-    test: tuple[EnvironmentScore, ...]
-    reliability: Points
-    importances: tuple[PermutationImportance, ...]
-
-    @property
-    def forecast(self) -> Forecast | None:
-        """Accuracy in a new environment."""
-        return forecast(self.new)
+    known: EnvironmentScores
+    new: EnvironmentScores
+    test: EnvironmentScores
+    reliability: Points = ()
+    importances: tuple[PermutationImportance, ...] = ()
+    adverse: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
@@ -49,6 +53,7 @@ class AssessedModel:
         return {
             "title": self.title,
             **{name: [score.to_json() for score in each] for name, each in scores.items()},
+            "adverse": self.adverse,
             "reliability": self.reliability,
             "leanings": [importance.to_json() for importance in self.importances],
         }
@@ -63,8 +68,12 @@ class Assessment:
     reason: str
     """Why this method was chosen; empty if the user named it."""
     classes: tuple[tuple[str, int], ...]
-    """Every class with its number of rows."""
+    """Every class with its number of rows; none for numbers."""
+    rows: int
     environments: int
+    headline: Headline = field(default_factory=Headline)
+    varying: tuple[str, ...] | None = None
+    """Columns whose effects vary between environments, () where they have no names; None where none varies."""
     unit: str = "rows"
     """What samples are called, in the plural."""
 
@@ -75,67 +84,95 @@ class Assessment:
 
     @property
     def erm(self) -> AssessedModel:
-        """Whichever of the two is ERM."""
-        return self.baseline if self.baseline and self.baseline.title == "ERM" else self.model
+        """The one of the two that is ERM."""
+        return next((model for model in self.both if model.title == "ERM"), self.model)
 
-    @property
-    def rows(self) -> int:
-        """The number of training rows."""
-        return sum(rows for _, rows in self.classes)
+    def forecast(self, model: AssessedModel) -> Forecast | None:
+        """The headline of a model in a new environment that differs from these as they differ from each other."""
+        return forecast(model.new, self.headline)
+
+    def supported(self, model: AssessedModel) -> bool:
+        """Whether the range of the forecast holds at the adverse site, too, if there is one."""
+        at = self.forecast(model)
+        if at is None or model.adverse is None:
+            return at is not None
+        return self.headline.gain(model.adverse, at.low if self.headline.metric.higher else at.high) >= 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
         return {
             "model": self.model.to_json(),
-            "rival": self.baseline.to_json() if self.baseline else None,
+            "rival": self.baseline and self.baseline.to_json(),
             "reason": self.reason,
             "classes": self.classes,
             "environments": self.environments,
+            "metric": self.headline.name,
+            "threshold": self.headline.threshold,
+            "varying": self.varying,
             "unit": self.unit,
         }
 
 
-Fit = Callable[[Rows], Any]
-"""Trains a new classifier, with ``classes_`` and ``predict_proba``, on some rows."""
-
-
 def assess_model(
     title: str,
-    fitted: Any,
+    fitted: Invariant,
     fit: Fit,
     rows: Rows,
     test: Rows | None,
     columns: Sequence[tuple[str, slice]],
+    headline: Headline,
 ) -> AssessedModel:
     """Evaluate one model, and train it again once per fold of the environments.
 
-    Permutation importance is measured for tables; images have no columns.
+    Permutation importance is measured for tables with classes; images have no columns.
     """
-    classes, x, codes = fitted.classes_, rows.x, rows.codes
     names = [str(name) for name in rows.names]
-    y = np.searchsorted(classes, rows.y)
-    p = fitted.predict_proba(x)
-    left_out_p, predicted = left_out(fit, rows, classes)
-    predict = predicted_class(fitted.predict_proba)
+    y, inside = targets(fitted, rows), predictions(fitted, rows.x)
+    outside, predicted = left_out(fit, rows, fitted)
+    new: EnvironmentScores = ()
+    shown = inside, y
+    if predicted.any():
+        shown = outside[predicted], y[predicted]
+        new = environment_scores(*shown, rows.codes[predicted], names, headline)
+    classes = inside.ndim == 2
+    importances: tuple[PermutationImportance, ...] = ()
+    if classes and isinstance(rows.x, np.ndarray):
+        predict = predicted_class(lambda x: predictions(fitted, x))
+        importances = permutation_importances(predict, rows.x, y, rows.codes, names, columns)
     return AssessedModel(
         title,
-        environment_scores(p, y, codes, names),
-        environment_scores(left_out_p[predicted], y[predicted], codes[predicted], names) if predicted.any() else (),
-        _test_scores(fitted, test) if test else (),
-        reliability(left_out_p[predicted], y[predicted]) if predicted.any() else reliability(p, y),
-        permutation_importances(predict, x, y, codes, names, columns) if isinstance(x, np.ndarray) else (),
+        environment_scores(inside, y, rows.codes, names, headline),
+        new,
+        _test_scores(fitted, test, headline) if test else (),
+        reliability(*shown) if classes else (),
+        importances,
     )
 
 
-def left_out(fit: Fit, rows: Rows, classes: NDArray[Any]) -> tuple[Probabilities, NDArray[np.bool_]]:
-    """Probabilities of rows whose environment was left out of training, [n, classes], and which rows these are, [n].
+def predictions(fitted: Invariant, x: Any) -> Predictions:
+    """Probabilities, [n, classes], or numbers, [n]."""
+    answers: Predictions = fitted.predict_rows(x)
+    return answers if hasattr(fitted, "classes_") else answers[:, 0]
+
+
+def targets(fitted: Invariant, rows: Rows) -> NDArray[Any]:
+    """Codes of classes, or numbers; a class that was not trained on has a code beyond all others."""
+    if not hasattr(fitted, "classes_"):
+        return rows.y.astype(np.float64)
+    index = np.searchsorted(fitted.classes_, rows.y).clip(max=len(fitted.classes_) - 1)
+    return np.where(fitted.classes_[index] == rows.y, index, len(fitted.classes_))
+
+
+def left_out(fit: Fit, rows: Rows, fitted: Invariant) -> tuple[Predictions, NDArray[np.bool_]]:
+    """Predictions for rows whose environment was left out of training, and which rows these are, [n].
 
     A fold is skipped where the rest cannot be trained on: one environment, or one class.
     """
-    environments = len(rows.names)
-    p = np.full((len(rows), len(classes)), np.nan)
+    environments, predicted = len(rows.names), np.zeros(len(rows), dtype=bool)
+    classes = getattr(fitted, "classes_", None)
+    answers = np.zeros(len(rows) if classes is None else (len(rows), len(classes)))
     if environments < 3:
-        return p, np.isfinite(p[:, 0])
+        return answers, predicted
     order = np.random.default_rng(0).permutation(environments).tolist()
     for fold in environment_folds(order, MAX_FOLDS if len(rows) < LARGE_DATA_ROWS else MAX_FOLDS_OF_LARGE_DATA):
         held_out = np.isin(rows.codes, fold)
@@ -143,13 +180,16 @@ def left_out(fit: Fit, rows: Rows, classes: NDArray[Any]) -> tuple[Probabilities
             model = fit(rows.take(~held_out))
         except InvarianceError:
             continue
-        p[held_out] = 0
-        p[np.ix_(held_out, np.searchsorted(classes, model.classes_))] = model.predict_proba(rows.x[held_out])
-    return p, np.isfinite(p[:, 0])
+        predicted |= held_out
+        if classes is None:
+            answers[held_out] = predictions(model, rows.x[held_out])
+        else:
+            places = np.searchsorted(classes, model.classes_)
+            answers[np.ix_(held_out, places)] = predictions(model, rows.x[held_out])
+    return answers, predicted
 
 
-def _test_scores(fitted: Any, test: Rows) -> tuple[EnvironmentScore, ...]:
+def _test_scores(fitted: Invariant, test: Rows, headline: Headline) -> EnvironmentScores:
     """Rows of a class that is not in the training data count as errors."""
-    index = np.searchsorted(fitted.classes_, test.y).clip(max=len(fitted.classes_) - 1)
-    y = np.where(fitted.classes_[index] == test.y, index, len(fitted.classes_))
-    return environment_scores(fitted.predict_proba(test.x), y, test.codes, [str(name) for name in test.names])
+    names = [str(name) for name in test.names]
+    return environment_scores(predictions(fitted, test.x), targets(fitted, test), test.codes, names, headline)

@@ -1,51 +1,67 @@
 """A fitted model assessed beside its baseline."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
-from invariance.estimators.classifier import InvariantClassifier
+from invariance.estimators.base import Invariant
+from invariance.fitting.adverse import adverse_headlines, names_of
 from invariance.fitting.assess import Assessment, assess_model
+from invariance.fitting.by_environment import Headline
+from invariance.methods import METHODS
 from invariance.methods.base import Method
 
 
 def assess(
-    estimator: InvariantClassifier, rows: Rows, test: Rows | None, columns: Sequence[tuple[str, slice]]
+    estimator: Invariant,
+    rows: Rows,
+    test: Rows | None,
+    columns: Sequence[tuple[str, slice]],
+    threshold: float = 0.5,
 ) -> Assessment:
-    """Assess a fitted classifier and its baseline, each trained again with environments left out in turn."""
-    method = _baseline(estimator)
-    assessed = partial(assess_model, rows=rows, test=test, columns=columns)
-    model = assessed(estimator.objective_.title, estimator, partial(_fit, estimator, estimator.objective_))
-    baseline = None
-    if method:
-        baseline = assessed(method.title, _fit(estimator, method, rows), partial(_fit, estimator, method))
-    names, counts = np.unique(rows.y, return_counts=True)
+    """Assess a fitted estimator and its baseline, each trained again with environments left out in turn."""
+    classes = hasattr(estimator, "classes_")
+    headline = Headline.of(estimator.metric, classes=classes, threshold=threshold)
+    assessed = partial(assess_model, rows=rows, test=test, columns=columns, headline=headline)
+    fitted = {estimator.objective_.title: estimator}
+    if method := _baseline(estimator):
+        fitted[method.title] = _fit(estimator, method, rows)
+    models = [assessed(title, one, partial(_fit, estimator, one.objective_)) for title, one in fitted.items()]
+    erm = fitted.get(defaults.objective("erm").title, estimator)
+    adverse = adverse_headlines(list(fitted.values()), erm, rows, headline)
+    if adverse:
+        models = [replace(model, adverse=value) for model, value in zip(models, adverse[1], strict=True)]
+    names, counts = np.unique(rows.y, return_counts=True) if classes else ((), np.zeros(0, dtype=int))
     return Assessment(
-        model,
-        baseline,
+        models[0],
+        models[1] if len(models) > 1 else None,
         estimator.choice_.reason if estimator.choice_ else "",
         tuple(zip(map(str, names), counts.tolist(), strict=True)),
+        len(rows),
         len(estimator.environments_),
+        headline,
+        names_of(adverse[0], columns) if adverse else None,
         rows.unit,
     )
 
 
-def _baseline(estimator: InvariantClassifier) -> Method | None:
+def _baseline(estimator: Invariant) -> Method | None:
     """ERM; where the model is ERM itself, the best invariant method; None with one environment."""
     if len(estimator.environments_) < 2:
         return None
     erm = defaults.objective("erm")
     if estimator.objective_.title != erm.title:
-        return erm
+        return METHODS.create("erm", {"l2": getattr(estimator.objective_, "l2", defaults.FIELDS["l2"])})
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
     invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
-    return max(invariant, key=lambda c: c.gain).objective if invariant else defaults.objective("irmv1")
+    return min(invariant, key=lambda c: c.adverse_risk).objective if invariant else defaults.objective("env-poe")
 
 
-def _fit(estimator: InvariantClassifier, objective: Method, rows: Rows) -> Any:
-    return clone(estimator).set_params(method=objective).fit_rows(rows)
+def _fit(estimator: Invariant, objective: Method, rows: Rows) -> Invariant:
+    again: Invariant = clone(estimator).set_params(method=objective, hidden=estimator.hidden_)
+    return again.fit_rows(rows)

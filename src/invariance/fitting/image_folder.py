@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -22,6 +23,7 @@ from invariance.data.base import PHOTOGRAPHS
 from invariance.data.constructions.domains import images_of, tree
 from invariance.data.images.cache import MAX_NAMES, Broken, Picture
 from invariance.data.images.image_files import ImageSize, pictures, read, require_utf8
+from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
@@ -29,6 +31,8 @@ from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
 
+FILE = "file"
+"""The column of predictions that names each image."""
 BATCH_IMAGES = 256
 """Images that are decoded and predicted together."""
 SINGLE_DOMAIN = "with one domain there is nothing to be invariant across, so the model is ERM; give several domains"
@@ -53,7 +57,6 @@ class ImageFolderReader(Reader):
 
     kind: ClassVar[str] = "pictures"
     unit: ClassVar[str] = "images"
-    name_column: ClassVar[str | None] = "file"
 
     @classmethod
     def from_json(cls, plain: object) -> "ImageFolderReader":
@@ -67,14 +70,23 @@ class ImageFolderReader(Reader):
         plain: dict[str, Any] = TypeAdapter(ImageFolderReader).dump_python(self, mode="json")
         return plain
 
-    def fits(self, estimator: InvariantClassifier) -> bool:
+    def fits(self, estimator: Invariant) -> bool:
         return estimator.input_shape_ == (3, self.image_size, self.image_size)
 
-    def batches(self, path: Path, notes: list[str]) -> Iterator[SampleBatch]:
+    def kept(self, path: Path, columns: Sequence[str] | None) -> dict[str, pa.DataType]:
+        """The names of the files; there is nothing else to copy."""
+        if columns:
+            raise BadValue(f"{path} holds images and no columns; leave out --id: the column file names each image")
+        return {FILE: pa.string()}
+
+    def size(self, path: Path) -> int:
+        return len(_below(path)) if path.is_dir() else 1
+
+    def batches(self, path: Path, notes: list[str], kept: Sequence[str] = (FILE,)) -> Iterator[SampleBatch]:
         """Every file below a folder, sorted by name; or one file."""
         names = _below(path) if path.is_dir() else [_file(path).name]
         for start, (pixels, rows) in self._decoded(path if path.is_dir() else path.parent, names, notes):
-            yield SampleBatch(pixels, [names[start + row] for row in rows])
+            yield SampleBatch(pixels, {FILE: pa.array([names[start + row] for row in rows], pa.string())})
 
     def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
         if environment is not None:
@@ -128,7 +140,7 @@ def image_folder_task(
 ) -> FitTask:
     """Training images and perhaps test images, read before anything is trained, so that a mistake shows at once."""
     rows = reader.read(path)
-    tested = test_rows(reader.read(test), rows, test) if test else None
+    tested = test_rows(reader.read(test), np.unique(rows.y), test) if test else None
     notes = (*rows.notes, *(tested.notes if tested else ()))
     return FitTask(
         path,

@@ -57,9 +57,8 @@ class LabelMatcher:
             yield f"labels are spelled differently than in training, and were read by their value: {', '.join(pairs)}"
 
 
-def test_rows(rows: Rows, train: Rows, path: Path) -> Rows:
+def test_rows(rows: Rows, classes: NDArray[Any], path: Path) -> Rows:
     """Test data with the labels of the training data, and notes that say what they are about."""
-    classes = np.unique(train.y)
     matcher = LabelMatcher([str(name) for name in classes])
     codes = matcher.codes(rows.y, path)
     return replace(rows, y=classes[codes], notes=tuple(f"test data: {n}" for n in (*rows.notes, *matcher.notes)))

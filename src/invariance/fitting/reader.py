@@ -1,17 +1,18 @@
 """Readers turn files into samples; they are plain data that is saved with a model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from invariance.core.inputs import Pixels
 from invariance.core.rows import Rows
-from invariance.estimators.classifier import InvariantClassifier
+from invariance.estimators.base import Invariant
 
 Samples = NDArray[np.float32] | Pixels
 TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".gz", ".xls", ".xlsx")
@@ -20,10 +21,10 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".we
 
 
 class SampleBatch(NamedTuple):
-    """Some samples in their order, and their names, if they have names."""
+    """Some samples in their order, and the columns that are copied beside their predictions."""
 
     x: Samples
-    names: Sequence[str] | None = None
+    kept: Mapping[str, pa.Array]
 
 
 class Reader(ABC):
@@ -33,19 +34,30 @@ class Reader(ABC):
     """Its name in a manifest."""
     unit: ClassVar[str]
     """What samples are called, in the plural."""
-    name_column: ClassVar[str | None] = None
-    """The column of predictions that holds the names of samples, if they have names."""
+
+    @property
+    def columns(self) -> tuple[tuple[str, slice], ...]:
+        """The columns of a table, with their slices of the inputs; images have none."""
+        return ()
 
     @abstractmethod
-    def batches(self, path: Path, notes: list[str]) -> Iterator[SampleBatch]:
-        """All samples, for prediction."""
+    def kept(self, path: Path, columns: Sequence[str] | None) -> dict[str, pa.DataType]:
+        """The columns to copy beside predictions, with their types: these, or all that there are (None)."""
+
+    @abstractmethod
+    def size(self, path: Path) -> int | None:
+        """About how many samples there are, if that can be told without reading them."""
+
+    @abstractmethod
+    def batches(self, path: Path, notes: list[str], kept: Sequence[str] = ()) -> Iterator[SampleBatch]:
+        """All samples, for prediction, with the columns to copy."""
 
     @abstractmethod
     def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
         """All samples with a label; ``environment`` names the column of environments, if not that of training."""
 
     @abstractmethod
-    def fits(self, estimator: InvariantClassifier) -> bool:
+    def fits(self, estimator: Invariant) -> bool:
         """Whether the estimator takes the samples of this reader."""
 
     @abstractmethod
@@ -57,20 +69,18 @@ class Reader(ABC):
 class FitTask:
     """Training data, test data if there are some, and the estimator to fit.
 
-    ``columns`` are the columns of a table with their slices of the inputs, ``roles`` the name, role and reason of every
-    column; images have neither. ``about`` is for the model card.
+    ``roles`` are the name, role and reason of every column; images have none. ``about`` is for the model card.
     """
 
     path: Path
     reader: Reader
     rows: Rows
     test: Rows | None
-    estimator: InvariantClassifier
+    estimator: Invariant
     label: str
     environment: str | None
     about: dict[str, str]
     notes: tuple[str, ...] = ()
-    columns: tuple[tuple[str, slice], ...] = ()
     roles: tuple[tuple[str, str, str], ...] = ()
 
     @property

@@ -1,16 +1,22 @@
 """Tables: rows as numbers, by the encoder that was learned from the training table."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+import numpy as np
+import pyarrow as pa
+
 from invariance.core.errors import DataError
 from invariance.core.rows import Rows
+from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
+from invariance.estimators.regressor import InvariantRegressor
 from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import IMAGE_SUFFIXES, FitTask, Reader, SampleBatch
+from invariance.fitting.stored_table import default_memory, fits_memory, stored_rows
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.labelled_rows import LabelledBatches, infer_schema, read
 from invariance.tabular.roles import Kind
@@ -37,13 +43,27 @@ class TableReader(Reader):
     def to_json(self) -> dict[str, Any]:
         return self.encoder.to_json()
 
-    def fits(self, estimator: InvariantClassifier) -> bool:
+    def fits(self, estimator: Invariant) -> bool:
         return estimator.input_shape_ == (len(self.encoder.features),)
 
-    def batches(self, path: Path, notes: list[str]) -> Iterator[SampleBatch]:
+    @property
+    def columns(self) -> tuple[tuple[str, slice], ...]:
+        return tuple((column.name, place) for column, place in self.encoder.places)
+
+    def kept(self, path: Path, columns: Sequence[str] | None) -> dict[str, pa.DataType]:
+        source = open_table(path)
+        return {
+            name: source.types[name] for name in (source.columns if columns is None else map(source.require, columns))
+        }
+
+    def size(self, path: Path) -> int | None:
+        return open_table(path).estimated_rows()
+
+    def batches(self, path: Path, notes: list[str], kept: Sequence[str] = ()) -> Iterator[SampleBatch]:
         unusable: Counter[str] = Counter()
-        for batch in open_table(path).batches([column.name for column in self.encoder.columns]):
-            yield SampleBatch(self.encoder.encode(batch, unusable))
+        columns = dict.fromkeys([*(column.name for column in self.encoder.columns), *kept])
+        for batch in open_table(path).batches(list(columns)):
+            yield SampleBatch(self.encoder.encode(batch, unusable), {name: batch[name] for name in kept})
         notes += self.encoder.notes(unusable)
 
     def labelled(self, path: Path, environment: str | None, notes: list[str]) -> Iterator[Rows]:
@@ -70,12 +90,19 @@ def table_task(
     *,
     test: Path | None,
     seed: int,
+    memory: int | None = None,
 ) -> FitTask:
-    """A training table and perhaps a test table, read before anything is trained, so that a mistake shows at once."""
+    """A training table and perhaps a test table, read before anything is trained, so that a mistake shows at once.
+
+    Rows that take more than ``memory`` bytes (None: half of the machine's) stay in a file.
+    """
     schema = infer_schema(source, label, environment, stated)
     encoder = schema.encoder
-    rows = read(source, encoder)
-    tested = test_rows(read(open_table(test), encoder), rows, test) if test else None
+    fits = fits_memory(schema, default_memory() if memory is None else memory)
+    rows = read(source, encoder) if fits else stored_rows(schema)
+    tested = read(open_table(test), encoder) if test else None
+    if tested and test and not encoder.numeric_label:
+        tested = test_rows(tested, np.unique(rows.y) if rows.classes is None else rows.classes, test)
     notes = (*rows.notes, *(tested.notes if tested else ()))
     about = {"table": source.path.name, "label": encoder.label, "environment": encoder.environment}
     return FitTask(
@@ -83,11 +110,10 @@ def table_task(
         TableReader(encoder),
         rows,
         tested,
-        InvariantClassifier(random_state=seed),
+        InvariantRegressor(random_state=seed) if encoder.numeric_label else InvariantClassifier(random_state=seed),
         encoder.label,
         encoder.environment,
         {name: short(value) for name, value in about.items() if value},
         notes if encoder.environment else (*notes, SINGLE_ENVIRONMENT),
-        tuple((column.name, place) for column, place in encoder.places),
         tuple((role.name, role.kind, role.why) for role in schema.roles),
     )

@@ -1,22 +1,27 @@
-"""An assessment in plain words: what to expect, what to do, and when an invariant model is not the answer."""
+"""An assessment in plain words: what to expect, what to do, and when an invariant model is not the answer.
+
+Every sentence is true of the assessment that it is made from, whatever that is; a test goes through a grid of them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from invariance.fitting.assess import Assessment
-from invariance.fitting.by_environment import EnvironmentScore
+from invariance.fitting.assess import AssessedModel, Assessment
+from invariance.fitting.by_environment import Headline, mean_of, worst_of
 from invariance.fitting.importance import PermutationImportance, largest_differences
 
 NEW_SITE = "at a new site, an environment that is not in the training data"
 """In the headline, which is where a reader learns what a site is."""
+LIKE_THESE = "if it differs from these sites as they differ from each other"
+"""What a forecast assumes."""
 MIN_ENVIRONMENTS = 4
 """With fewer environments, there is a warning."""
-MAX_FORECAST_WIDTH = 0.3
-"""With a wider forecast of the accuracy at a new site, there is a warning."""
+MAX_WIDTH = 0.3
+"""A forecast of a share that is wider has a warning; of other metrics, one that is wider than this part of the mean."""
 MIN_DIFFERENCE = 0.02
-"""The smallest difference in accuracy that is mentioned, as a share."""
+"""The smallest difference that is mentioned: of a share, or as a part of another metric."""
 MAX_DROP = 0.15
-"""A larger drop in ERM's accuracy from known to new sites is more than overfitting."""
+"""A larger drop in ERM's headline from known to new sites, in the same unit, is more than overfitting."""
 MAX_OVERCONFIDENCE = 0.05
 """The largest difference between confidence and accuracy without a warning."""
 MIN_IMPORTANCE = 0.03
@@ -27,7 +32,7 @@ MAX_COLUMNS = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence that sums up the assessment, and advice, the most important first."""
+    """One paragraph that sums up the assessment, and advice, the most important first."""
 
     headline: str
     advice: tuple[str, ...]
@@ -37,105 +42,162 @@ def verdict(assessment: Assessment) -> Verdict:
     """What a practitioner should read first."""
     advice = [
         *_environments(assessment),
+        *_varying(assessment),
         *_worst(assessment),
         *_erm_suffices(assessment),
         *_columns(assessment),
         *_overconfidence(assessment),
     ]
-    return Verdict(_headline(assessment), tuple(advice))
+    return Verdict(" ".join(_headline(assessment)), tuple(advice))
 
 
-def percent(share: float) -> str:
-    """A share in percent, rounded, and never rounded up to 100 %."""
-    return f"{100 * share:.0f} %" if share < 0.995 or share == 1 else f"{100 * share:.1f} %"
-
-
-def worst(scores: tuple[EnvironmentScore, ...]) -> EnvironmentScore:
-    """The environment of lowest accuracy."""
-    return min(scores, key=lambda score: score.accuracy)
-
-
-def _headline(assessment: Assessment) -> str:
-    model, at = assessment.model, assessment.model.forecast
-    if not at:
-        return (
-            f"{model.title} was trained on {_count(assessment.environments)}. That is too few to estimate its accuracy "
-            f"{NEW_SITE}."
-        )
-    range_ = f"{percent(at.low)} to {percent(at.high)}"
-    expected = f"Expect an accuracy of {percent(at.mean)} {NEW_SITE} (95 % range: {range_})."
+def _headline(assessment: Assessment) -> Iterator[str]:
+    model, baseline = assessment.model, assessment.baseline
     if model.title == "ERM":
         chosen = "No invariant method is clearly better here, so this" if assessment.reason else "This"
-        return f"{chosen} is ERM, the ordinary model. {expected}"
-    return _compared(assessment, expected)
+        yield f"{chosen} is ERM, the ordinary model."
+    yield from _expected(assessment)
+    if model.title != "ERM" and baseline:
+        yield from _beside_erm(assessment, baseline)
 
 
-def _compared(assessment: Assessment, expected: str) -> str:
-    """The accuracy of the model at a new site beside that of its baseline, and which of them is better."""
-    model, baseline, at = assessment.model, assessment.baseline, assessment.model.forecast
-    beside = baseline.forecast if baseline else None
-    if not at or not baseline or not beside:
-        return expected
-    low, other = worst(model.new), worst(baseline.new)
-    numbers = (
-        f"{expected} For ERM, the ordinary model, expect {percent(beside.mean)}. At its worst site, {model.title} has "
-        f"an accuracy of {percent(low.accuracy)} ({low.name}), ERM of {percent(other.accuracy)} ({other.name})."
+def _expected(assessment: Assessment) -> Iterator[str]:
+    """The forecast with its assumption, or why there is none."""
+    model, headline = assessment.model, assessment.headline
+    at, metric = assessment.forecast(model), headline.metric.title
+    adverse = f"it would be about {headline.show(model.adverse)}" if model.adverse is not None else ""
+    effects = _effects(assessment)
+    if not at:
+        yield (
+            f"{model.title} was trained on {count(assessment.environments, 'environment')}. That is too few to "
+            f"estimate its {metric} {NEW_SITE}."
+        )
+        if adverse:
+            yield f"Where {effects} against the model, {adverse}."
+    elif assessment.supported(model):
+        range_ = f"95 % range: {headline.show(at.low)} to {headline.show(at.high)}"
+        yield f"Expect {_a(metric)} of {headline.show(at.mean)} {NEW_SITE}, {LIKE_THESE} ({range_})."
+        if adverse:
+            yield f"Where {effects} against the model, {adverse}."
+    else:
+        yield (
+            f"Expect {_a(metric)} of {headline.show(at.mean)} {NEW_SITE}, {LIKE_THESE}. No range can be given beyond "
+            f"that: where {effects} against the model, {adverse}."
+        )
+
+
+def _effects(assessment: Assessment) -> str:
+    names = assessment.varying or ()
+    if not names:
+        return "the effects that vary between sites turn"
+    listed = ", ".join(names[:MAX_COLUMNS]) + (
+        f" and {len(names) - MAX_COLUMNS} more" if len(names) > MAX_COLUMNS else ""
     )
-    gains = (at.mean - beside.mean, low.accuracy - other.accuracy)
-    if max(gains) >= MIN_DIFFERENCE:
-        return numbers
-    return f"{numbers} {'ERM is better here' if min(gains) <= -MIN_DIFFERENCE else 'The two are about equally good'}."
+    return f"the effect of {listed} turns" if len(names) == 1 else f"the effects of {listed} turn"
+
+
+def _beside_erm(assessment: Assessment, erm: AssessedModel) -> Iterator[str]:
+    """The same numbers of ERM, and where each of the two is better."""
+    headline, model = assessment.headline, assessment.model
+    aspects = []
+    if (at := assessment.forecast(model)) and (beside := assessment.forecast(erm)):
+        low, other = worst_of(model.new, headline), worst_of(erm.new, headline)
+        yield (
+            f"For ERM, the ordinary model, expect {headline.show(beside.mean)}. At its worst site, {model.title} has "
+            f"{headline.show(low.headline)} ({low.name}), ERM {headline.show(other.headline)} ({other.name})."
+        )
+        aspects += [("on average over these sites", at.mean, beside.mean)]
+        aspects += [("at its worst site", low.headline, other.headline)]
+    if model.adverse is not None and erm.adverse is not None:
+        yield f"Where effects turn, ERM would have {headline.show(erm.adverse)}."
+        aspects.append(("where effects turn", model.adverse, erm.adverse))
+    if aspects:
+        yield f"{'; '.join(_judged(headline, model.title, aspects))}."
+
+
+def _judged(headline: Headline, title: str, aspects: list[tuple[str, float, float]]) -> Iterator[str]:
+    """Who is better at what."""
+    sides: dict[str, list[str]] = {title: [], "ERM": [], "": []}
+    for where, own, other in aspects:
+        gain = headline.gain(own, other)
+        small = MIN_DIFFERENCE * (1 if headline.share else max(abs(own), abs(other)))
+        sides["" if abs(gain) < small else title if gain > 0 else "ERM"].append(where)
+    for side, places in sides.items():
+        if places:
+            yield f"{f'{side} is better' if side else 'the two are about equally good'} {' and '.join(places)}"
 
 
 def _environments(assessment: Assessment) -> Iterator[str]:
     """Few environments, or a wide forecast."""
+    headline = assessment.headline
     if assessment.environments < MIN_ENVIRONMENTS:
         yield (
-            f"{_count(assessment.environments).capitalize()} cannot show much about what changes between environments: "
-            "an invariant method may mistake a coincidence for a law. Add environments before you trust it. More "
-            f"{assessment.unit} from the same ones do not help."
+            f"{count(assessment.environments, 'environment').capitalize()} cannot show much about what changes between "
+            "environments: an invariant method may mistake a coincidence for a law. Add environments before you trust "
+            f"it. More {assessment.unit} from the same {'one' if assessment.environments == 1 else 'ones'} do not help."
         )
-    at = assessment.model.forecast
-    if at and at.high - at.low > MAX_FORECAST_WIDTH:
-        yield (
-            "Sites are too few or differ too much for a precise estimate: the accuracy at a new one may lie anywhere "
-            f"between {percent(at.low)} and {percent(at.high)}. Before you use the model there, test it on some "
-            f"labelled {assessment.unit} from the site, with invariance evaluate."
-        )
+    at = assessment.forecast(assessment.model)
+    if at and assessment.supported(assessment.model):
+        if at.high - at.low > MAX_WIDTH * (1 if headline.share else abs(at.mean)):
+            range_ = f"{headline.show(at.low)} and {headline.show(at.high)}"
+            yield (
+                f"Sites are too few or differ too much for a precise estimate: the {headline.metric.title} at a new "
+                f"one may lie anywhere between {range_}. {_try_first(assessment)}"
+            )
+    elif assessment.varying is not None:
+        yield f"What holds at these sites need not hold at the next. {_try_first(assessment)}"
+
+
+def _try_first(assessment: Assessment) -> str:
+    return (
+        f"Before you use the model at a new site, test it on some labelled {assessment.unit} from there, with "
+        "invariance evaluate."
+    )
+
+
+def _varying(assessment: Assessment) -> Iterator[str]:
+    names = assessment.varying
+    if not names:
+        return
+    yield (
+        f"The {'effect' if len(names) == 1 else 'effects'} of {', '.join(names)} on the label "
+        f"{'differs' if len(names) == 1 else 'differ'} between sites by more than chance explains. Ask whether "
+        f"{'it means' if len(names) == 1 else 'they mean'} the same everywhere; if not, leave "
+        f"{'it' if len(names) == 1 else 'them'} out with --ignore."
+    )
 
 
 def _worst(assessment: Assessment) -> Iterator[str]:
-    if not assessment.model.new:
+    model, headline = assessment.model, assessment.headline
+    if not model.new:
         return
-    low, mean = worst(assessment.model.new), _mean(assessment.model.known)
-    compared = (
-        f"{100 * (mean - low.accuracy):.0f} points below its mean at known sites ({percent(mean)})"
-        if mean > low.accuracy
-        else f"not below its mean at known sites ({percent(mean)})"
-    )
+    low, mean = worst_of(model.new, headline), mean_of(model.known)
+    side = "worse" if headline.gain(mean, low.headline) > 0 else "no worse"
     yield (
-        f"{assessment.model.title}'s worst site is {low.name}: accuracy {percent(low.accuracy)} when it was left out "
-        f"of training, {compared}."
+        f"{model.title}'s worst site is {low.name}: {headline.metric.title} {headline.show(low.headline)} when it was "
+        f"left out of training, {side} than its mean at known sites ({headline.show(mean)})."
     )
-    if low.accuracy <= low.majority + MIN_DIFFERENCE / 2:
-        yield f"There it is no better than always predicting the most frequent class ({percent(low.majority)})."
+    if headline.gain(low.headline, low.constant) <= 0:
+        yield f"There it is no better than always predicting the same ({headline.show(low.constant)})."
 
 
 def _erm_suffices(assessment: Assessment) -> Iterator[str]:
-    erm = assessment.erm
-    if not assessment.model.new or not erm.new:
+    headline, erm = assessment.headline, assessment.erm
+    if erm.title != "ERM" or not erm.new or assessment.varying is not None:
         return
-    spread = max(score.accuracy for score in erm.new) - worst(erm.new).accuracy
+    scale = 1 if headline.share else abs(mean_of(erm.new))
+    values = [score.headline for score in erm.new]
     noise = max(score.high - score.low for score in erm.new)
-    if spread < max(noise, MIN_DIFFERENCE) and _mean(erm.known) - _mean(erm.new) < MAX_DROP:
+    steady = max(values) - min(values) < max(noise, MIN_DIFFERENCE * scale)
+    if not steady or headline.gain(mean_of(erm.known), mean_of(erm.new)) >= MAX_DROP * scale:
+        return
+    others = [model for model in assessment.both if model is not erm and model.new]
+    if all(headline.gain(mean_of(erm.new), mean_of(other.new)) > -MIN_DIFFERENCE * scale for other in others):
         yield (
-            "ERM's accuracy differs between sites by no more than chance can explain: there is no sign of a cue that "
-            "changes between sites and misleads. Then ERM is the better choice, and the simpler one."
+            f"ERM's {headline.metric.title} differs between sites by no more than chance can explain, and no effect of "
+            "a column varies: there is no sign of a cue that changes between sites and misleads. Then ERM is the "
+            "better choice, and the simpler one."
         )
-
-
-def _mean(scores: tuple[EnvironmentScore, ...]) -> float:
-    return sum(score.accuracy for score in scores) / len(scores)
 
 
 def _columns(assessment: Assessment) -> Iterator[str]:
@@ -150,25 +212,30 @@ def _column(model: PermutationImportance, erm: PermutationImportance) -> str:
     drop = erm.drop_by_environment
     helps, hurts = max(drop, key=drop.__getitem__), min(drop, key=drop.__getitem__)
     text = (
-        f"ERM relies on {erm.column}: when it is shuffled, {percent(erm.changed)} of ERM's predictions change, and "
-        f"{percent(model.changed)} of this model's."
+        f"ERM relies on {erm.column}: when it is shuffled, {100 * erm.changed:.0f} % of ERM's predictions change, and "
+        f"{100 * model.changed:.0f} % of this model's."
     )
-    if drop[hurts] < -MIN_DIFFERENCE / 2:
-        text += f" It helps ERM at {helps} and misleads it at {hurts}: ask whether it means the same everywhere."
+    if drop[hurts] < -MIN_DIFFERENCE / 2 and drop[helps] > 0:
+        text += f" It helps ERM at {helps} and misleads it at {hurts}."
     return text
 
 
 def _overconfidence(assessment: Assessment) -> Iterator[str]:
-    scores = assessment.model.new or assessment.model.known
-    low = max(scores, key=lambda score: score.confidence - score.accuracy)
-    if low.confidence - low.accuracy > MAX_OVERCONFIDENCE:
+    scores = [score for score in assessment.model.new or assessment.model.known if "confidence" in score.values]
+    low = max(scores, key=lambda score: score.values["confidence"] - score.values["accuracy"], default=None)
+    if low and low.values["confidence"] - low.values["accuracy"] > MAX_OVERCONFIDENCE:
         yield (
-            f"The model is overconfident: at {low.name} its mean confidence is {percent(low.confidence)} and its "
-            f"accuracy {percent(low.accuracy)}. Do not set thresholds on its probabilities without labelled "
-            f"{assessment.unit} from the site where it is used."
+            f"The model is overconfident: at {low.name} its mean confidence is {100 * low.values['confidence']:.0f} % "
+            f"and its accuracy {100 * low.values['accuracy']:.0f} %. Do not set thresholds on its probabilities "
+            f"without labelled {assessment.unit} from the site where it is used."
         )
 
 
-def _count(environments: int) -> str:
-    number = {1: "one", 2: "two", 3: "three"}.get(environments, str(environments))
-    return f"{number} environment{'' if environments == 1 else 's'}"
+def count(number: int, noun: str) -> str:
+    """A number and its noun, small numbers in words."""
+    word = {1: "one", 2: "two", 3: "three"}.get(number, f"{number:,}")
+    return f"{word} {noun}{'' if number == 1 else 's'}"
+
+
+def _a(metric: str) -> str:
+    return f"{'an' if metric[0] in 'aAR' else 'a'} {metric}"

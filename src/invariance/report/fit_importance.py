@@ -1,5 +1,6 @@
 """Permutation importance of the columns of a user's table, as a table and a figure of the fit report."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
@@ -36,6 +37,8 @@ def importance_artefacts(models: Sequence[AssessedModel]) -> Iterable[Artefact]:
 
 def _importance_figure(models: Sequence[AssessedModel], drawn: Sequence[tuple[PermutationImportance, ...]]) -> Figure:
     places = tuple(drawn[0][0].drop_by_environment)
+    drops = [100 * one.drop_by_environment[place] for pair in drawn for one in pair for place in places]
+    span = (5 * math.floor(min(*drops, 0.0) / 5), 5 * math.ceil(max(*drops, 0.0) / 5))
     panels = []
     for i, m in enumerate(models):
         curves = tuple(
@@ -46,7 +49,7 @@ def _importance_figure(models: Sequence[AssessedModel], drawn: Sequence[tuple[Pe
             )
             for pair in drawn
         )
-        panels.append(Lines(m.title, "site", "drop in accuracy, points", curves, places=places))
+        panels.append(Lines(m.title, "site", "drop in accuracy, points", curves, span=span, places=places))
     about = "The drop in accuracy at each site when a column is shuffled there. Below zero, the column misleads."
     return Figure("importance-by-site", "Permutation importance by site", about, tuple(panels))
 

@@ -1,6 +1,5 @@
 """The cells of one column as numbers or as text."""
 
-import re
 from collections import Counter
 
 import numpy as np
@@ -11,45 +10,29 @@ from numpy.typing import NDArray
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?$"
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 """Models compute with 32 bits."""
-DATE = re.compile(
-    r"""(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}      # 2021-03-04
-      | \d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}     # 4.3.2021
-      | \d{1,2}[\s-]?[a-zäé]{3,9}\.?[\s,-]*\d{2,4}      # 4 March 2021
-      | [a-z]{3,9}\.?\s\d{1,2},?\s\d{4}     # March 4, 2021
-      | \d{1,2}:\d{2}(:\d{2})?)             # 12:30
-      ([T\s].*)?""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def is_date(text: str) -> bool:
-    """Whether a cell looks like a date or a time."""
-    return len(text) <= 40 and DATE.fullmatch(text) is not None
 
 
 def unusable(kind: pa.DataType) -> str:
-    """Why a column of Parquet holds neither numbers nor names; empty if it does."""
+    """Why a column of Parquet holds neither numbers nor names nor dates; empty if it does."""
     if isinstance(kind, pa.BaseExtensionType):
         return unusable(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return unusable(kind.value_type)
-    if pa.types.is_temporal(kind):
-        return "dates"
     if pa.types.is_nested(kind):
         return "lists"
     usable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_null)
-    return "" if is_text(kind) or any(test(kind) for test in usable) else str(kind)
+    return "" if is_text(kind) or any(test(kind) for test in (*usable, pa.types.is_temporal)) else str(kind)
 
 
 def numbers(column: pa.Array) -> NDArray[np.float64]:
     """Every cell as a number, [n]: infinite where it is too large, NaN where it is missing or a word."""
     column = _plain(column)
-    if unusable(column.type):
+    if unusable(column.type) or _is_date(column.type):
         return np.full(len(column), np.nan)
     if is_text(column.type):
         column = _parsed(column)
-    elif pa.types.is_boolean(column.type):
-        column = pc.cast(column, pa.int8())
+    elif pa.types.is_boolean(column.type) or pa.types.is_duration(column.type):
+        column = pc.cast(column, pa.int64())
     values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return np.where(np.abs(values) > MAX_FLOAT32, np.inf, values)
 
@@ -64,7 +47,27 @@ def names(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(column, value_set=pa.array(["", "nan"])), pa.scalar(None, pa.string()), column)
 
 
-def counts(column: pa.Array, max_values: int | None = None) -> Counter[str]:
+def vectors(column: pa.Array, width: int) -> NDArray[np.float64]:
+    """Lists of ``width`` numbers, [n, width]; NaN where a list is missing or has another length."""
+    column = _plain(column)
+    rows = np.full((len(column), width), np.nan)
+    fits = pc.equal(pc.list_value_length(column), width).fill_null(False).to_numpy(zero_copy_only=False)
+    flat = pc.list_flatten(column.filter(pa.array(fits)))
+    rows[fits] = numbers(flat).reshape(-1, width)
+    return rows
+
+
+def list_width(column: pa.Array) -> int:
+    """The length of the lists of numbers in a column, if all have the same; otherwise 0."""
+    kind = _plain(column).type
+    lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    if not any(test(kind) for test in lists) or not _is_number(kind.value_type):
+        return 0
+    lengths = pc.unique(pc.drop_null(pc.list_value_length(_plain(column)))).to_pylist()
+    return int(lengths[0]) if len(lengths) == 1 else 0
+
+
+def counts(column: pa.Array, max_values: int) -> Counter[str]:
     """How often each name occurs; at most ``max_values`` different cells are counted, the first ones."""
     cells = _plain(column).value_counts()[:max_values]
     by_name: Counter[str] = Counter()
@@ -77,6 +80,14 @@ def counts(column: pa.Array, max_values: int | None = None) -> Counter[str]:
 def _plain(column: pa.Array) -> pa.Array:
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_duration(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from invariance.core.errors import DataError
 from invariance.core.rows import Rows
-from invariance.tabular.cells import names
+from invariance.tabular.cells import names, numbers
 from invariance.tabular.encoder import Encoder
 from invariance.tabular.profile import ColumnProfile, column_profiles
 from invariance.tabular.roles import Kind, Role, assign_roles, label_and_environment
 from invariance.tabular.source import TableSource, short
 
 MAX_CLASSES, MAX_INTEGER_CLASSES = 100, 20
-"""Different values of a label; whole numbers may have more where the user declares them categorical."""
+"""Different values of a label; more whole numbers are amounts, unless the user declares them categorical."""
 RARE_CLASS_SHARE = 0.1
 """With two classes, a class with a smaller share of the rows gets a note."""
 
@@ -28,11 +28,15 @@ Names = NDArray[np.object_]
 
 @dataclass(frozen=True)
 class Schema:
-    """A training table, the roles of its columns, and the encoder that was learned from them."""
+    """A training table, the roles of its columns, the encoder that was learned from them.
+
+    ``counts`` is the number of labelled rows of each environment.
+    """
 
     source: TableSource
     roles: tuple[Role, ...]
     encoder: Encoder
+    counts: Mapping[str, int]
 
 
 def infer_schema(
@@ -44,15 +48,43 @@ def infer_schema(
     """Read a training table once and decide the role of each column, unless the user has ``stated`` it."""
     path = source.path
     label, environment = label_and_environment(source, label, environment, stated or ())
-    profiles = column_profiles(source, complete=(label, environment or ""))
+    counted = _EnvironmentCounts(label, environment, path.stem)
+    profiles = column_profiles(source, counted.add)
     if not profiles[0].rows:
         raise DataError(f"{path} has a header and no rows")
     if any(profile.name in (label, environment) and profile.unusable for profile in profiles):
         raise DataError(f"label and environment must be numbers or names; {path} holds something else")
-    roles = assign_roles(profiles, label, environment, stated)
     target = next(profile for profile in profiles if profile.name == label)
-    _check_classes(path, target, categorical=(stated or {}).get(label) == "categorical")
-    return Schema(source, roles, Encoder.fit(profiles, roles))
+    numeric = is_amount(target, (stated or {}).get(label))
+    _check_label(path, target, numeric=numeric)
+    other = f"classes with --categorical {short(label, quoted=False)}"
+    why = f"numbers to predict (regression); {other}" if numeric else f"{len(target.values)} classes"
+    roles = tuple(
+        replace(role, why=why) if role.kind == "label" else role
+        for role in assign_roles(profiles, label, environment, stated)
+    )
+    counts = counted.numbers if numeric else counted.names
+    return Schema(source, roles, Encoder.fit(profiles, roles, numeric_label=numeric), counts)
+
+
+class _EnvironmentCounts:
+    """How many rows of each environment have a label, and how many have one that is a number."""
+
+    def __init__(self, label: str, environment: str | None, single: str) -> None:
+        self.label, self.environment, self.single = label, environment, single
+        self.names: Counter[str] = Counter()
+        self.numbers: Counter[str] = Counter()
+
+    def add(self, batch: Mapping[str, pa.Array]) -> None:
+        """Count some more rows."""
+        labels = batch[self.label]
+        where = names(batch[self.environment]) if self.environment else None
+        for counter, keep in ((self.names, _filled(names(labels))), (self.numbers, np.isfinite(numbers(labels)))):
+            if where is None:
+                counter[self.single] += int(keep.sum())
+                continue
+            for cell in where.filter(pa.array(keep)).drop_null().value_counts().to_pylist():
+                counter[cell["values"]] += cell["counts"]
 
 
 class LabelledBatches:
@@ -73,14 +105,15 @@ class LabelledBatches:
         named = [self.label, *([self.environment] if self.environment else [])]
         columns = dict.fromkeys([*(column.name for column in self.encoder.columns), *named])
         for batch in self.source.batches(list(columns)):
-            cells = {name: names(batch[name]) for name in named}
-            keep = np.logical_and.reduce([cells[name].is_valid().to_numpy(zero_copy_only=False) for name in named])
+            y = numbers(batch[self.label]) if self.encoder.numeric_label else names(batch[self.label])
+            keep = np.isfinite(y) if isinstance(y, np.ndarray) else _filled(y)
+            where = names(batch[self.environment]) if self.environment else None
+            keep = keep if where is None else keep & _filled(where)
             self.left_out += int((~keep).sum())
-            coded = {name: _coded(texts.filter(pa.array(keep))) for name, texts in cells.items()}
-            classes, y = coded[self.label]
-            single = np.array([self.source.path.stem], dtype=object), np.zeros(len(y), np.int64)
-            environments, codes = coded[self.environment] if self.environment else single
-            yield Rows(self.encoder.encode(batch, self.unusable)[keep], classes[y], codes, environments)
+            single = np.array([self.source.path.stem], dtype=object), np.zeros(int(keep.sum()), np.int64)
+            environments, codes = single if where is None else _coded(where.filter(pa.array(keep)))
+            labels = y[keep] if isinstance(y, np.ndarray) else _decoded(y.filter(pa.array(keep)))
+            yield Rows(self.encoder.encode(batch, self.unusable)[keep], labels, codes, environments)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,7 +131,8 @@ def read(source: TableSource, encoder: Encoder, environment: str | None = None) 
         missing = " and ".join(map(short, filter(None, (batches.label, batches.environment))))
         raise DataError(f"{source.path} has no row with a value in {missing}")
     rows = _joined([part for part in parts if len(part)])
-    return replace(rows, notes=(*batches.notes, *imbalance(rows.y)))
+    rare = () if encoder.numeric_label else imbalance(*np.unique(rows.y, return_counts=True))
+    return replace(rows, notes=(*batches.notes, *rare))
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -117,37 +151,52 @@ def _coded(texts: pa.Array) -> tuple[Names, NDArray[np.int64]]:
     return np.array(encoded.dictionary.to_pylist(), dtype=object), encoded.indices.to_numpy().astype(np.int64)
 
 
-def imbalance(y: NDArray[Any]) -> tuple[str, ...]:
+def _decoded(texts: pa.Array) -> Names:
+    """Names as objects, each different one made once."""
+    different, codes = _coded(texts)
+    return different[codes]
+
+
+def _filled(texts: pa.Array) -> NDArray[np.bool_]:
+    filled: NDArray[np.bool_] = texts.is_valid().to_numpy(zero_copy_only=False)
+    return filled
+
+
+def imbalance(classes: NDArray[Any], counts: NDArray[np.int64]) -> tuple[str, ...]:
     """A note where a class is rare."""
-    classes, counts = np.unique(y, return_counts=True)
-    rarest = int(counts.argmin())
-    if len(classes) < 2 or counts[rarest] >= RARE_CLASS_SHARE * len(y) * 2 / len(classes):
+    rarest, rows = int(counts.argmin()), int(counts.sum())
+    if len(classes) < 2 or counts[rarest] >= RARE_CLASS_SHARE * rows * 2 / len(classes):
         return ()
-    share, majority = 100 * counts[rarest] / len(y), 100 * counts.max() / len(y)
+    share, majority = 100 * counts[rarest] / rows, 100 * counts.max() / rows
     return (
         f"the class {short(classes[rarest])} makes up {share:.2g} % of the rows: always predicting "
         f"{short(classes[counts.argmax()])} has an accuracy of {majority:.1f} %, so compare accuracies with that",
     )
 
 
-def _check_classes(path: Path, label: ColumnProfile, *, categorical: bool) -> None:
-    """Refuse a label that has no classes: few names or few whole numbers, or whatever the user declares categorical."""
+def is_amount(label: ColumnProfile, stated: Kind | None) -> bool:
+    """Whether a label is a number to predict: fractions, or many different numbers, unless the user says otherwise."""
+    if stated in ("numeric", "categorical") or not label.is_numeric:
+        return stated == "numeric"
+    return len(label.values) > MAX_INTEGER_CLASSES or any(map(_is_fraction, label.values))
+
+
+def _check_label(path: Path, label: ColumnProfile, *, numeric: bool) -> None:
+    """Refuse a label that does not vary, one of too many classes, and words where a number is to be predicted."""
     values, what = label.values, f"the label {short(label.name)} of {path}"
     if not values:
         raise DataError(f"{what} has no value in any row")
     if len(values) == 1:
         only = short(next(iter(values)))
-        raise DataError(f"{what} is {only} in every row; at least two classes are needed")
-    if label.is_numeric and not categorical and (len(values) > MAX_INTEGER_CLASSES or any(map(_is_fraction, values))):
+        raise DataError(f"{what} is {only} in every row; at least two {'values' if numeric else 'classes'} are needed")
+    if numeric and not label.finite:
         raise DataError(
-            f"{what} holds numbers with {len(values):,} different values; expected classes: names, or at most "
-            f"{MAX_INTEGER_CLASSES} whole numbers. Group them, add --categorical {short(label.name, quoted=False)} if "
-            "they are names, or predict numbers in Python with InvariantRegressor"
+            f"{what} holds no number, such as {short(next(iter(values)))}; leave out --numeric to name classes"
         )
-    if len(values) > min(MAX_CLASSES, max(2, values.total() // 2)):
+    if not numeric and len(values) > min(MAX_CLASSES, max(2, values.total() // 2)):
         raise DataError(
-            f"{what} has {len(values):,} different values; expected at most {MAX_CLASSES} classes. Group them, or "
-            "predict numbers in Python with InvariantRegressor"
+            f"{what} has {len(values):,} different values; expected numbers, or at most {MAX_CLASSES} classes: "
+            "group them"
         )
 
 

@@ -1,6 +1,6 @@
 """Predictions written to a table batch by batch; the file appears whole or not at all."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,41 +13,69 @@ from pyarrow import csv, parquet
 from invariance.core.atomic import atomic_write
 from invariance.core.errors import BadValue
 from invariance.core.text import spreadsheet_text
+from invariance.tabular.cells import names
+from invariance.tabular.source import short
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+PREDICTION = "prediction"
 
 
 class PredictionWriter:
     """Writes predictions to an open file, and counts its ``rows``."""
 
-    def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str], cell: Callable[[str], str]) -> None:
-        self.writer, self.schema, self.cell = writer, schema, cell
-        self.classes = pa.array(map(cell, classes), pa.string())
+    def __init__(self, writer: Any, schema: pa.Schema, classes: Sequence[str], *, as_text: bool) -> None:
+        self.writer, self.schema, self.as_text = writer, schema, as_text
+        self.classes = self._cells(pa.array(classes, pa.string()))
         self.rows = 0
 
-    def write(self, probabilities: NDArray[np.floating[Any]], names: Sequence[str] | None = None) -> None:
-        """Write the predicted class and the ``probabilities`` [n, classes] of some rows, and their names."""
-        predicted = pa.array(probabilities.argmax(1))
-        first = [] if names is None else [pa.array(map(self.cell, names), pa.string())]
-        columns = [*first, self.classes.take(predicted), *(pa.array(np.ascontiguousarray(p)) for p in probabilities.T)]
+    def write(
+        self,
+        answers: NDArray[np.float64],
+        kept: Mapping[str, pa.Array] | None = None,
+        numbers: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Write the ``kept`` columns of some rows, the predictions that follow from ``answers``, and other ``numbers``.
+
+        Answers are probabilities [n, classes], or numbers [n, 1] where there are no classes.
+        """
+        columns = [self._cells(column) for column in (kept or {}).values()]
+        columns += [self.classes.take(pa.array(answers.argmax(1)))] if len(self.classes) else []
+        each = answers if numbers is None else np.hstack([answers, numbers])
+        columns += [pa.array(np.ascontiguousarray(column)) for column in each.T]
         self.writer.write_batch(pa.record_batch(columns, schema=self.schema))
-        self.rows += len(predicted)
+        self.rows += len(answers)
+
+    def _cells(self, column: pa.Array) -> pa.Array:
+        """A column as the file holds it: in text, every different cell as a spreadsheet may show it."""
+        if not self.as_text:
+            return column
+        cells = names(column).dictionary_encode()
+        return pa.array(map(spreadsheet_text, cells.dictionary.to_pylist()), pa.string()).take(cells.indices)
 
 
 @contextmanager
-def prediction_writer(path: Path, classes: Sequence[str], name: str | None = None) -> Iterator[PredictionWriter]:
-    """Columns ``prediction`` and ``probability_<class>``, in a file that appears when all is written.
+def prediction_writer(
+    path: Path,
+    classes: Sequence[str] = (),
+    kept: Mapping[str, pa.DataType] | None = None,
+    numbers: Sequence[str] = (),
+) -> Iterator[PredictionWriter]:
+    """The ``kept`` columns, then ``prediction``, ``probability_<class>`` and other ``numbers``.
 
-    A column called ``name`` precedes them where rows have names. In text, which spreadsheets open, a name that is a
-    formula gets an apostrophe in front; Parquet holds names as they are.
+    Without ``classes``, the prediction is a number. The file appears when all is written. In text, which spreadsheets
+    open, a cell that is a formula gets an apostrophe in front; Parquet holds cells as they are.
     """
     check_writable(path)
-    fields = [pa.field(column, pa.string()) for column in (name, "prediction") if column]
-    fields += [pa.field(f"probability_{name}", pa.float32()) for name in classes]
-    schema = pa.schema(fields)
-    cell = str if path.name.lower().endswith(".parquet") else spreadsheet_text
+    as_text = not path.name.lower().endswith(".parquet")
+    fields = [(name, pa.string() if as_text else kind) for name, kind in (kept or {}).items()]
+    fields += [(PREDICTION, pa.string() if classes else pa.float64())]
+    fields += [(name, pa.float64()) for name in (*(f"probability_{name}" for name in classes), *numbers)]
+    written = [name for name, _ in fields]
+    if twice := [name for i, name in enumerate(written) if name in written[:i]]:
+        raise BadValue(f"the column {short(twice[0])} is written by predict itself; rename the one to keep")
     with atomic_write(path) as part, ExitStack() as stack:
-        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes, cell)
+        schema = pa.schema(fields)
+        yield PredictionWriter(_writer(stack, part, path, schema), schema, classes, as_text=as_text)
 
 
 def check_writable(path: Path) -> None:

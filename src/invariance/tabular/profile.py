@@ -1,33 +1,32 @@
 """What a column holds, learned in one pass over the rows."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from invariance.tabular.cells import counts, is_date, names, numbers, unusable
-from invariance.tabular.source import TableSource
+from invariance.tabular.cells import counts, list_width, names, numbers, unusable
+from invariance.tabular.source import Source
 
 MAX_DISTINCT = 5000
 """Different values that are counted; a column with more of them is not categorical."""
 MIN_TEXTS, MIN_WORDS, MIN_CHARACTERS = 20, 4, 41
-"""Free text has more than ``MIN_TEXTS`` different values, most of them of at least so many words or characters."""
+"""Free text has more than ``MIN_TEXTS`` different values, most of them of several words: so many, or so long."""
 
 
 @dataclass
 class ColumnProfile:
     """Statistics of the rows of a column that were read so far.
 
-    ``values`` counts the different values, and is ``truncated`` where there are too many (never in a ``complete``
-    profile). ``numbers`` is how many cells are numbers, ``finite`` how many of these can be computed with.
-    ``consecutive`` says whether each number is the previous one plus one, as in a column of row numbers. ``unusable``
-    is what the column holds if neither numbers nor names.
+    ``values`` counts the different values, and is ``truncated`` where there are too many. ``numbers`` is how many cells
+    are numbers, ``finite`` how many of these can be computed with. ``consecutive`` says whether each number is the
+    previous one plus one, as in a column of row numbers. ``unusable`` is what the column holds if no numbers, names or
+    dates, and ``width`` the length of lists of numbers, if all have the same.
     """
 
     name: str
-    complete: bool = False
     rows: int = 0
     present: int = 0
     numbers: int = 0
@@ -37,6 +36,7 @@ class ColumnProfile:
     highest: float = -np.inf
     consecutive: bool = True
     unusable: str = ""
+    width: int = 0
     values: Counter[str] = field(default_factory=Counter)
     truncated: bool = False
 
@@ -45,7 +45,7 @@ class ColumnProfile:
         self.rows += len(column)
         self.unusable = self.unusable or unusable(column.type)
         if self.unusable:
-            self.present += len(column) - column.null_count
+            self._add_lists(column)
             return
         values = numbers(column)
         finite = values[np.isfinite(values)]
@@ -60,8 +60,15 @@ class ColumnProfile:
         self.total += float(finite.sum())
         self.present += filled if numeric == filled else len(column) - names(column).null_count
         if not self.truncated:
-            self.values.update(counts(column, None if self.complete else 2 * MAX_DISTINCT))
-            self.truncated = len(self.values) > MAX_DISTINCT and not self.complete
+            self.values.update(counts(column, 2 * MAX_DISTINCT))
+            self.truncated = len(self.values) > MAX_DISTINCT
+
+    def _add_lists(self, column: pa.Array) -> None:
+        filled = len(column) - column.null_count
+        if filled:
+            width = list_width(column)
+            self.width = width if not self.present or width == self.width else 0
+        self.present += filled
 
     @property
     def missing(self) -> int:
@@ -84,22 +91,23 @@ class ColumnProfile:
         return len(self.values) == 1 and not self.truncated and not self.missing
 
     @property
-    def date_share(self) -> float:
-        """The share of different values that look like dates."""
-        return sum(map(is_date, self.values)) / max(len(self.values), 1)
-
-    @property
     def is_free_text(self) -> bool:
         """Whether the values read like sentences."""
         texts = list(self.values)
-        long = sum(len(text.split()) >= MIN_WORDS or len(text) >= MIN_CHARACTERS for text in texts)
+        words = [len(text.split()) for text in texts]
+        long = sum(
+            n >= MIN_WORDS or (n > 1 and len(text) >= MIN_CHARACTERS) for n, text in zip(words, texts, strict=True)
+        )
         return len(texts) > MIN_TEXTS and long > len(texts) / 2
 
 
-def column_profiles(source: TableSource, complete: Collection[str] = ()) -> list[ColumnProfile]:
-    """Every column after one pass. All values of ``complete`` columns are counted, however many there are."""
-    profiles = [ColumnProfile(name, name in complete) for name in source.columns]
+def column_profiles(
+    source: Source, watch: Callable[[Mapping[str, pa.Array]], None] = lambda batch: None
+) -> list[ColumnProfile]:
+    """Every column after one pass; ``watch`` is called with every batch."""
+    profiles = [ColumnProfile(name) for name in source.columns]
     for batch in source.batches():
+        watch(batch)
         for profile in profiles:
             profile.add(batch[profile.name])
     return profiles

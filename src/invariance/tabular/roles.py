@@ -1,19 +1,27 @@
 """The role of each column: guessed from its name and values, unless the user states it."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from invariance.core.errors import BadValue, DataError
+from invariance.tabular.dates import FORMATS, find_format
 from invariance.tabular.profile import ColumnProfile
-from invariance.tabular.source import TableSource, short
+from invariance.tabular.source import Source, TableSource, short
 
-Kind = Literal["label", "environment", "numeric", "categorical", "ignored"]
+Kind = Literal["label", "environment", "numeric", "categorical", "date", "text", "vector", "id", "ignored"]
+INPUTS: tuple[Kind, ...] = ("numeric", "categorical", "date", "text", "vector")
+"""Columns of these kinds are predicted from."""
+STATED: tuple[Kind, ...] = ("numeric", "categorical", "date", "text", "id", "ignored")
+"""Kinds that the user may state."""
 
 LABELS = ("label", "target", "class", "outcome", "y")
 ENVIRONMENTS = (
     *("environment", "env", "site", "hospital", "center", "centre", "domain", "location", "clinic", "batch", "group"),
 )
+IDS = ("id", "ids", "uuid", "key", "identifier")
+"""The last word of the name of a column of identifiers, which are numbers or names that hardly repeat."""
 MIN_ROWS = 20
 """With at least this number of rows, a column of different values is taken for identifiers or row numbers."""
 MAX_MIXED_VALUES = 20
@@ -50,38 +58,40 @@ def label_and_environment(
 
 
 def assign_roles(
-    profiles: Sequence[ColumnProfile], label: str, environment: str | None, stated: Mapping[str, Kind] | None = None
+    profiles: Sequence[ColumnProfile],
+    label: str | None,
+    environment: str | None,
+    stated: Mapping[str, Kind] | None = None,
 ) -> tuple[Role, ...]:
-    """A role for every column. A column of neither numbers nor names is refused, unless its role is ``stated``."""
+    """A role for every column. One that cannot be used as it stands is refused, unless its role is ``stated``."""
     fixed = _fixed(profiles, label, environment, stated or {})
     _refuse([profile for profile in profiles if profile.name not in fixed])
     roles = [fixed.get(profile.name) or _guess(profile) for profile in profiles]
-    if not any(role.kind in ("numeric", "categorical") for role in roles):
+    if not any(role.kind in INPUTS for role in roles):
         raise DataError(
-            f"no column is left to predict {short(label)} from: {_summary(roles)}; "
+            f"no column is left to predict {short(label) if label else 'the label'} from: {_summary(roles)}; "
             "name a column to use with --numeric or --categorical"
         )
     return tuple(roles)
 
 
 def _fixed(
-    profiles: Sequence[ColumnProfile], label: str, environment: str | None, stated: Mapping[str, Kind]
+    profiles: Sequence[ColumnProfile], label: str | None, environment: str | None, stated: Mapping[str, Kind]
 ) -> dict[str, Role]:
-    """The roles that need no guess; a column of neither numbers nor names can only be ignored."""
+    """The roles that need no guess; a column of neither numbers nor names nor dates can only be ignored."""
     fixed: dict[str, Role] = {}
     for profile in profiles:
         kind = stated.get(profile.name)
-        if kind and (kind == "ignored" or not profile.unusable):
+        if kind and (kind in ("ignored", "id") or not profile.unusable):
             fixed[profile.name] = Role(profile.name, kind, "set by you")
     fixed |= {environment: Role(environment, "environment")} if environment else {}
-    fixed[label] = Role(label, "label")
-    return fixed
+    return fixed | ({label: Role(label, "label")} if label else {})
 
 
-def stated_roles(source: TableSource, **columns: Collection[str] | None) -> dict[str, Kind]:
+def stated_roles(source: Source, **columns: Collection[str] | None) -> dict[str, Kind]:
     """The roles that the user states, by column; columns are given one by one or joined by commas."""
     stated: dict[str, Kind] = {}
-    for kind in ("numeric", "categorical", "ignored"):
+    for kind in STATED:
         for given in columns.get(kind) or ():
             for name in [given] if given in source.columns else [part.strip() for part in given.split(",")]:
                 if stated.setdefault(source.require(name), kind) != kind:
@@ -99,28 +109,33 @@ def _guess(profile: ColumnProfile) -> Role:
     name, distinct = profile.name, len(profile.values)
     if not profile.present:
         return Role(name, "ignored", "no value in any row")
+    if profile.width:
+        return Role(name, "vector", f"lists of {profile.width} numbers")
     if profile.is_constant:
         return Role(name, "ignored", "the same in every row")
+    unique = profile.truncated or (profile.present >= MIN_ROWS and distinct > 0.9 * profile.present)
+    if unique and re.split(r"[^a-z]+", name.lower())[-1] in IDS:
+        return Role(name, "id", "nearly every row has its own value; not used")
     if profile.is_numeric:
         if profile.consecutive and profile.rows == profile.finite >= MIN_ROWS:
-            return Role(name, "ignored", "row numbers")
+            return Role(name, "id", "row numbers; not used")
         return Role(name, "numeric", _span(profile))
-    if profile.truncated or (profile.present >= MIN_ROWS and distinct > 0.9 * profile.present):
-        return Role(name, "ignored", "an identifier: nearly every row has its own value")
+    if format_ := find_format(profile.values):
+        return Role(name, "date", f"dates, read as {FORMATS[format_]}")
+    if profile.is_free_text:
+        example = short(next(iter(profile.values)), 30)
+        return Role(name, "text", f"free text, such as {example}, as hashed word counts")
+    if unique:
+        return Role(name, "id", "nearly every row has its own value; not used")
     return Role(name, "categorical", f"{distinct} different values")
 
 
 def _refusal(profile: ColumnProfile) -> str:
     """Why a column cannot be used as it stands; empty if it can."""
-    example = short(next(iter(profile.values), ""), 30)
-    if profile.unusable:
+    if profile.unusable and not profile.width:
         return profile.unusable
-    if profile.is_numeric or not profile.present:
+    if profile.is_numeric or profile.is_free_text or find_format(profile.values):
         return ""
-    if profile.date_share > 0.9:
-        return f"dates, such as {example}"
-    if profile.is_free_text:
-        return f"free text, such as {example}"
     if profile.numbers > 0.5 * profile.present and len(profile.values) > MAX_MIXED_VALUES:
         word = next((value for value in profile.values if not _is_number(value)), "")
         return f"numbers mixed with words, such as {short(word, 30)}"
@@ -140,8 +155,7 @@ def _advice(refused: Sequence[tuple[ColumnProfile, str]]) -> str:
     more = f"; and {len(refused) - 5} more columns" if len(refused) > 5 else ""
     reasons = " ".join(why for _, why in refused)
     tips = [f"leave out what cannot be used (--ignore {short(refused[0][0].name, quoted=False)})"]
-    tips += ["turn dates into numbers such as an age in days or a month"] if "dates" in reasons else []
-    tips += ["turn text into numbers or a few categories"] if "free text" in reasons else []
+    tips += ["write lists of numbers of one length, or one column per number"] if "lists" in reasons else []
     tips += ["read words as missing (--numeric) or numbers as names (--categorical)"] if "mixed" in reasons else []
     return f"{problems}{more}. What to do: {', or '.join(tips)}"
 

@@ -2,6 +2,7 @@
 
 import io
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text that are read at once; no row may be longer."""
 BATCH_ROWS = 65536
 """Rows of Parquet that are read at once."""
+PARQUET_BUFFER = 1 << 20
+"""Bytes of each column of Parquet that are read ahead; without it a whole row group would be."""
 BATCH_BYTES = 64 << 20
 """Bytes of Parquet that are read at once, by the file's own account."""
 MAX_CELL_BYTES = 1 << 20
@@ -34,9 +37,34 @@ SNIFFED_BYTES = 1 << 16
 """Bytes in which the delimiter is looked for."""
 
 
+class Source(ABC):
+    """A table with named columns whose rows are read in batches; ``path`` is how messages call it."""
+
+    path: Path
+    columns: tuple[str, ...]
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
+        """The rows in their order, in batches: the named columns (all, if none are named) as arrays."""
+
+    def require(self, column: str) -> str:
+        """The column, or an error that lists the columns of the table."""
+        if column in self.columns:
+            return column
+        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
+        hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
+        listed = ", ".join(short(name, quoted=False) for name in self.columns[:20])
+        more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
+        raise UnknownName(
+            f"no column {short(column)} in {self.path}; its columns are {listed}{more}.{''.join(hint[:1])}"
+        )
+
+
 @dataclass(frozen=True)
-class TableSource:
-    """A file, the names of its columns, and its header as it is written. ``delimiter`` is empty for Parquet.
+class TableSource(Source):
+    """A file, the names of its columns, and its header as it is written.
+
+    ``delimiter`` is empty for Parquet, whose columns have ``kinds``; cells of other files are text.
 
     The file is opened once here, and once for every pass over :meth:`batches`.
     """
@@ -45,14 +73,16 @@ class TableSource:
     columns: tuple[str, ...]
     header: tuple[str, ...]
     delimiter: str = ""
+    kinds: tuple[pa.DataType, ...] = ()
 
     @classmethod
     def open(cls, path: Path) -> "TableSource":
         """Read the header of a file."""
-        kind = _kind(path)
+        kind, kinds = _kind(path), ()
         with _reading(path):
             if kind == ".parquet":
-                header, delimiter = tuple(parquet.read_schema(path).names), ""
+                schema = parquet.read_schema(path)
+                header, delimiter, kinds = tuple(schema.names), "", tuple(schema.types)
             else:
                 with _bytes(path) as stream:
                     head = stream.read(SNIFFED_BYTES)
@@ -66,27 +96,31 @@ class TableSource:
         names = [name.strip() or f"column {i}" for i, name in enumerate(header, 1)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise DataError(f"{path} has two columns called {short(twice[0])}; give one of them another name")
-        return cls(path, tuple(names), header, delimiter)
+        return cls(path, tuple(names), header, delimiter, kinds)
 
-    def require(self, column: str) -> str:
-        """The column, or an error that lists the columns of the file."""
-        if column in self.columns:
-            return column
-        close = get_close_matches(column.lower(), [name.lower() for name in self.columns], n=1, cutoff=0.6)
-        hint = [f" Did you mean {short(name)}?" for name in self.columns if [name.lower()] == close]
-        listed = ", ".join(short(name, quoted=False) for name in self.columns[:20])
-        more = f" and {len(self.columns) - 20} more" if len(self.columns) > 20 else ""
-        raise UnknownName(
-            f"no column {short(column)} in {self.path}; its columns are {listed}{more}.{''.join(hint[:1])}"
-        )
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The type of each column."""
+        return dict(zip(self.columns, self.kinds or [pa.string()] * len(self.columns), strict=True))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
-        """The rows in their order, in batches: the named columns (all, if none are named) as arrays."""
         wanted = self.columns if columns is None else tuple(map(self.require, columns))
         places = [self.columns.index(name) for name in wanted]
         with _reading(self.path):
             for batch in self._text_batches() if self.delimiter else self._parquet_batches():
                 yield {name: batch.column(place) for name, place in zip(wanted, places, strict=True)}
+
+    def estimated_rows(self) -> int | None:
+        """The number of rows of Parquet; of plain text, by the length of the first rows; None if it is compressed."""
+        with _reading(self.path):
+            if not self.delimiter:
+                return int(parquet.read_metadata(self.path).num_rows)
+            if self.path.suffix.lower() == ".gz":
+                return None
+            with self.path.open("rb") as file:
+                lines = file.read(SNIFFED_BYTES).splitlines(keepends=True)
+            length = sum(map(len, lines[1:-1])) / max(1, len(lines) - 2)
+            return round(self.path.stat().st_size / length) if length else None
 
     def _text_batches(self) -> Iterator[pa.RecordBatch]:
         last = None
@@ -100,7 +134,7 @@ class TableSource:
             raise DataError(f"{self.path} opens a quote that it never closes, in {short(end)}; close it")
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
-        with parquet.ParquetFile(self.path) as file:
+        with parquet.ParquetFile(self.path, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
             bytes_per_row = max((_row_bytes(self.path, file, i) for i in range(file.num_row_groups)), default=1)
             for batch in file.iter_batches(max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, bytes_per_row)))):
                 _check_cells(self.path, batch)

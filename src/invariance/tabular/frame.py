@@ -1,0 +1,95 @@
+"""A data frame of pandas, polars or pyarrow as a table in memory, which is read as a file is."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from invariance.core.errors import BadValue
+from invariance.tabular.encoder import Encoder
+from invariance.tabular.profile import column_profiles
+from invariance.tabular.roles import Kind, assign_roles
+from invariance.tabular.source import BATCH_ROWS, Source, short
+
+
+@dataclass(frozen=True)
+class FrameSource(Source):
+    """A table in memory."""
+
+    table: pa.Table
+    path: Path = Path("X")
+
+    @classmethod
+    def of(cls, frame: Any) -> "FrameSource":
+        """A frame of pandas or polars, or a table of pyarrow."""
+        return cls(_arrow(frame))
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Their names."""
+        return tuple(map(str, self.table.column_names))
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, pa.Array]]:
+        wanted = self.columns if columns is None else tuple(map(self.require, columns))
+        places = [self.columns.index(name) for name in wanted]
+        for batch in self.table.to_batches(BATCH_ROWS) or [self.table.schema.empty_table().to_batches()[0]]:
+            yield {name: batch.column(place) for name, place in zip(wanted, places, strict=True)}
+
+
+def is_frame(values: Any) -> bool:
+    """Whether the values are a data frame: columns with names and kinds of their own."""
+    return isinstance(values, pa.Table) or (hasattr(values, "columns") and hasattr(values, "to_numpy"))
+
+
+def infer_encoder(
+    source: Source, stated: Mapping[str, Kind] | None = None, *, label: str = "", environment: str | None = None
+) -> Encoder:
+    """How to encode a table without a label: the roles of its columns are guessed, unless ``stated``.
+
+    ``label`` and ``environment`` are the names of columns that are given apart.
+    """
+    if twice := [name for i, name in enumerate(source.columns) if name in source.columns[:i]]:
+        raise BadValue(f"{source.path} has two columns called {short(twice[0])}; give one of them another name")
+    profiles = column_profiles(source)
+    roles = assign_roles(profiles, None, None, stated)
+    return replace(Encoder.fit(profiles, roles), label=label, environment=environment)
+
+
+def encode_table(source: Source, encoder: Encoder, dtype: type[np.floating[Any]]) -> NDArray[Any]:
+    """All rows as numbers, [n, features]."""
+    unusable: Counter[str] = Counter()
+    batches = source.batches([column.name for column in encoder.columns])
+    return np.concatenate([encoder.encode(batch, unusable, dtype) for batch in batches])
+
+
+def precision(source: FrameSource, encoder: Encoder) -> type[np.floating[Any]]:
+    """64 bits where every input is a number of the frame and one has as many; otherwise 32, as for files."""
+    if any(column.kind != "numeric" for column in encoder.columns):
+        return np.float32
+    kinds = [source.table.schema.field(source.columns.index(column.name)).type for column in encoder.columns]
+    return np.float32 if all(kind in (pa.float32(), pa.float16()) for kind in kinds) else np.float64
+
+
+def _arrow(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "to_arrow"):
+        return frame.to_arrow()
+    columns = [_column(frame.iloc[:, i]) for i in range(frame.shape[1])]
+    return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
+
+
+def _column(values: Any) -> pa.Array | pa.ChunkedArray:
+    """A column of pandas; where its cells are of several kinds, as text."""
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        missing = values.isna()
+        return pa.array(
+            [None if gone else str(value) for value, gone in zip(values, missing, strict=True)], pa.string()
+        )

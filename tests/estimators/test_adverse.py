@@ -1,0 +1,115 @@
+"""Effects of columns that vary between sites, and the site where they turn."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+
+from invariance.core.environment import Environment
+from invariance.core.families import Bernoulli, Categorical, Gaussian
+from invariance.estimators.adverse import adverse_site
+
+ROWS = 1500
+
+
+def site(rng: np.random.Generator, name: str, agreement: float, *, classes: int = 2, shift: float = 0.0) -> Environment:
+    """A cause of the label, and a column that names the label in a share of the rows."""
+    cause = rng.normal(size=ROWS) + shift
+    edges = [-0.5, 0.5] if classes == 3 else [0.0]
+    y = np.digitize(cause + rng.normal(size=ROWS), edges)
+    named = np.where(rng.random(ROWS) < agreement, y, (y + rng.integers(1, classes, ROWS)) % classes)
+    x = np.column_stack([cause, rng.normal(size=ROWS), named + 0.1 * rng.normal(size=ROWS)])
+    return Environment(name, torch.tensor(x), torch.tensor(y))
+
+
+def sites(*agreements: float, classes: int = 2, shifts: tuple[float, ...] = ()) -> list[Environment]:
+    rng = np.random.default_rng(1)
+    moved = shifts or (0.0,) * len(agreements)
+    return [
+        site(rng, f"s{i}", a, classes=classes, shift=s) for i, (a, s) in enumerate(zip(agreements, moved, strict=True))
+    ]
+
+
+def erm(environments: list[Environment]) -> list[Tensor]:
+    x = np.concatenate([np.asarray(e.x) for e in environments])
+    y = np.concatenate([e.y.numpy() for e in environments])
+    f = LogisticRegression(C=100).fit(x, y).decision_function(x).reshape(len(y), -1)
+    return list(torch.tensor(f).split([len(e) for e in environments]))
+
+
+@pytest.mark.parametrize(
+    "agreements",
+    [(0.95, 0.9, 0.8, 0.7), (0.9, 0.8), (0.99, 0.8, 0.65, 0.5)],
+    ids=["four", "two sites", "never crosses"],
+)
+def test_a_column_that_varies_turns_at_the_adverse_site(agreements):
+    environments = sites(*agreements)
+    adverse = adverse_site(environments, Bernoulli(), erm(environments))
+    assert adverse.columns == (2,)
+    assert adverse.p_value < 0.01
+    x = torch.cat([e.x for e in adverse.environments]).numpy()
+    y = torch.cat([e.y for e in adverse.environments]).numpy()
+    weight = torch.cat([e.weight for e in adverse.environments]).numpy()
+    before, after = LogisticRegression().fit(x, y).coef_[0], LogisticRegression().fit(x, y, weight).coef_[0]
+    assert before[2] > 0.5
+    assert after[2] < 0.1 * before[2]
+    assert after[0] == pytest.approx(before[0], rel=0.25)
+
+
+def test_every_class_keeps_its_share():
+    environments = sites(0.95, 0.9, 0.7, classes=3)
+    adverse = adverse_site(environments, Categorical(3), erm(environments))
+    y = torch.cat([e.y for e in environments])
+    weight = torch.cat([e.weight for e in adverse.environments])
+    assert (weight > 0).all()
+    for k in range(3):
+        assert float(weight[y == k].sum()) == pytest.approx(int((y == k).sum()))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"agreements": (0.8,) * 4}, {"agreements": (0.5,) * 4, "shifts": (-1.0, 0.0, 0.5, 1.0)}],
+    ids=["a law", "inputs shift"],
+)
+def test_there_is_none_where_no_effect_varies(given):
+    environments = sites(*given["agreements"], shifts=given.get("shifts", ()))
+    assert adverse_site(environments, Bernoulli(), erm(environments)) is None
+
+
+def test_sample_weights_count():
+    """A site whose rows of the other opinion have next to no weight agrees with the rest."""
+    environments = sites(0.9, 0.9, 0.5)
+    odd = environments[2]
+    agrees = (odd.x[:, 2] > 0.5) == (odd.y == 1)
+    keep = torch.where(agrees, torch.ones(ROWS).double(), torch.full((ROWS,), 1 / 9).double())
+    weighted = [*environments[:2], Environment(odd.name, odd.x, odd.y, keep)]
+    assert adverse_site(environments, Bernoulli(), erm(environments)) is not None
+    assert adverse_site(weighted, Bernoulli(), erm(environments)) is None
+
+
+def test_for_numbers_columns_move_along_the_target():
+    rng = np.random.default_rng(0)
+    environments = []
+    for i, slope in enumerate((1.5, 1.0, 0.5)):
+        cause = rng.normal(size=ROWS)
+        y = cause + rng.normal(size=ROWS)
+        x = np.column_stack([cause, slope * y + rng.normal(size=ROWS)])
+        environments.append(Environment(f"s{i}", torch.tensor(x), torch.tensor(y)))
+    adverse = adverse_site(environments, Gaussian(), [torch.zeros(ROWS, 1)] * 3)
+    assert adverse.columns == (1,)
+    for before, after in zip(environments, adverse.environments, strict=True):
+        assert torch.equal(before.x[:, 0], after.x[:, 0])
+        assert float(torch.corrcoef(torch.stack([after.x[:, 1], after.y]))[0, 1]) < -0.1
+
+
+def test_with_many_columns_principal_components_take_their_place():
+    environments = sites(0.95, 0.9, 0.6)
+    rng = np.random.default_rng(2)
+    wide = [
+        Environment(e.name, torch.cat([e.x, e.x[:, 2:] + 0.01 * torch.tensor(rng.normal(size=(ROWS, 70)))], 1), e.y)
+        for e in environments
+    ]
+    adverse = adverse_site(wide, Bernoulli(), erm(environments))
+    assert adverse is not None
+    assert adverse.columns == ()
