@@ -80,8 +80,8 @@ def candidates(tables: Tables, table: Table) -> tuple[Choice, dict[str, float]]:
     )
     mean, scale = (float(table.y.mean()), float(table.y.std())) if tables.regression else (0.0, 1.0)
     targets = (table.y - mean) / scale if tables.regression else table.y
-    environments = to_environments(Rows.of(table.x, table.y, table.site), targets, torch.device("cpu"))
-    learner = Learner(family, (), None, "auto", 0)
+    environments = to_environments(Rows.of(table.x, table.y, table.site), targets)
+    learner = Learner(family, (), None, "auto", 0, torch.device("cpu"))
     scores: dict[str, float] = {}
 
     def keep(objective: Method, model: Model) -> None:

@@ -174,7 +174,7 @@ def formats(made: Examples) -> list[Format]:
         def case(folder: Path, rng: random.Random) -> None:
             schema = infer_schema(TableSource.open(whole(folder / f"t{suffix}", damaged(content, rng))), "sick", "site")
             rows = read(schema.source, schema.encoder)
-            if not np.isfinite(rows.x).all() or rows.x.shape != (len(rows.y), len(schema.encoder.features)):
+            if not np.isfinite(np.asarray(rows.x)).all() or rows.x.shape != (len(rows.y), len(schema.encoder.features)):
                 raise AssertionError("numbers that are not finite, or of another shape")
 
         return case
@@ -235,7 +235,23 @@ def formats(made: Examples) -> list[Format]:
     ]
 
 
-ODD_VALUES = (None, True, [], {}, "", "x", -1, 0, 1.5, 2**63, 10**30, 1e308, [[1]], {"kind": 3}, {"kind": "x"})
+ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    [],
+    {},
+    "",
+    "x",
+    -1,
+    0,
+    1.5,
+    2**63,
+    10**30,
+    1e308,
+    [[1]],
+    {"kind": 3},
+    {"kind": "x"},
+)
 
 
 def run_arguments(folder: Path, rng: random.Random) -> None:

@@ -8,11 +8,12 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from invariance.experiments.engines import run_all
+from invariance.experiments.engines.base import Event
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
@@ -59,7 +60,7 @@ def soak(seconds: float) -> dict[str, Any]:
                 last = now
             if now - start > seconds:
                 break
-        events.close()  # type: ignore[attr-defined] - a generator
+        cast("Generator[Event]", events).close()
         with Store(Path(folder) / "runs.db") as store:
             stored = len(store.summaries())
     return {"runs": done, "stored": stored, "seconds": seconds, "first": readings[0], "last": readings[-1]}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.options import Json, errors, out, print_json, print_notes
+from invariance.cli.options import Device, Json, errors, out, print_json, print_notes
 from invariance.cli.user_data import Broken, load_fitted
 
 
@@ -22,6 +22,7 @@ def calibrate(
         bool, typer.Option("--overwrite", help="Replace a model that is already in the folder.")
     ] = False,
     broken: Broken = None,
+    device: Device = "cpu",
     as_json: Json = False,
 ) -> None:
     """Recalibrate a model for one site: its confidence and base rate become those of the site's rows.
@@ -36,7 +37,7 @@ def calibrate(
 
     claim(output, overwrite=overwrite)
     notes: list[str] = []
-    fitted = load_fitted(folder, broken)
+    fitted = load_fitted(folder, broken, device)
     new = recalibrate(fitted, data, notes)
     card = read(folder).card
     about = card["about"] | {"recalibrated on": f"{new.rows} {fitted.reader.unit} of {data.name}"}

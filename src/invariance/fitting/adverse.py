@@ -33,7 +33,7 @@ def adverse_headlines(
     classes = getattr(erm, "classes_", None)
     numbers = classes is None
     scaled = (y - y.mean()) / (y.std() or 1.0) if numbers else y
-    environments = to_environments(rows, scaled, torch.device("cpu"))
+    environments = to_environments(rows, scaled)
     f = _outputs(predictions(erm, rows.x))
     site = adverse_site(environments, _family(classes), f.split(rows.counts))
     if site is None:
