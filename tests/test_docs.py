@@ -88,7 +88,7 @@ def test_commands_take_the_options_that_they_are_shown_with(page):
     for line in lines(page, "invariance"):
         context = command.make_context("invariance", shlex.split(line)[1:2], resilient_parsing=True)
         group, arguments = command, shlex.split(line)[1:]
-        while hasattr(group, "commands"):
+        while hasattr(group, "commands") and arguments:
             name, *arguments = arguments
             assert name in group.commands, line
             group = group.commands[name]

@@ -389,7 +389,17 @@ BAD = {
     "no environment": ([*COMPARE, "--set", "data.betas=[]"], "betas"),
     "one environment twice": ([*COMPARE, "--set", "data.betas=[0.1,0.1]"], "name each once"),
     "batch too small to split": (
-        [*COMPARE, "--methods", "birm", "--set", "recipe.batch_size=2", "--set", "recipe.warmup=0"],
+        [
+            *COMPARE,
+            "--methods",
+            "birm",
+            "--recipe",
+            "short",
+            "--set",
+            "recipe.batch_size=2",
+            "--set",
+            "recipe.warmup=0",
+        ],
         "needs at least two samples of every environment",
     ),
     "two environments to leave one out": ([*COMPARE, "--selection", "leave-one-environment-out"], "at least three"),

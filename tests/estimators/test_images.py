@@ -84,7 +84,7 @@ def test_published_weights_are_not_looked_for_when_a_model_is_opened_elsewhere(m
 
 
 def test_images_of_another_size_are_refused(model, images):
-    with pytest.raises(BadValue, match=r"images of shape \(3, 8, 8\); the model takes \(3, 16, 16\)"):
+    with pytest.raises(BadValue, match=r"rows of shape \(3, 8, 8\); the model takes \(3, 16, 16\)"):
         model.predict(Pixels.of(np.zeros((2, 3, 8, 8), np.uint8)))
     with pytest.raises(BadValue, match="one value for each of the 36 rows"):
         clone(model).fit(images, Y[:5])

@@ -34,7 +34,7 @@ def test_an_invariant_regressor_leans_less_on_the_effect(numbers):
         predict = InvariantRegressor(method).fit(X, y, environments=e).predict
         return float(abs(predict([[0.0, 1.0]]) - predict([[0.0, -1.0]]))[0])
 
-    assert leaning("rex") < 0.5 * leaning("erm")
+    assert leaning("rex") < 0.7 * leaning("erm")
 
 
 def test_a_constant_target_is_predicted(numbers):

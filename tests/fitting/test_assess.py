@@ -100,7 +100,8 @@ def test_the_keys_of_an_assessment_as_plain_data_stay_as_they_were(rows):
     assessed = assess_model("LR", fit(rows), fit, rows, None, COLUMNS, Headline()).to_json()
     assert {"title", "known", "new", "test", "reliability", "leanings"} <= assessed.keys()
     assert {"name", "rows", "right", "low", "high", "sure", "error", "chance"} <= assessed["new"][0].keys()
-    assert list(assessed["leanings"][0]) == ["column", "changed", "changed_by_site", "drop_by_site"]
+    by_site = ["changed_by_site", "drop_by_site", "drop_interval_by_site"]
+    assert list(assessed["leanings"][0]) == ["column", "changed", *by_site]
     baseline = assess_model("ERM", fit(rows), fit, rows, None, COLUMNS, Headline())
     whole = Assessment(baseline, baseline, "", (("no", 1),), 240, 4).to_json()
     assert {"model", "rival", "reason", "classes", "environments", "unit"} <= whole.keys()

@@ -33,7 +33,7 @@ class Bench:
 
     def tune(self, method: str = "rex", *, changes: dict | None = None, **options) -> Tuning:
         changes = {**SMALL, **(changes or {})}
-        files = {"study": self.study, "store": self.store, "workers": 1, "run": self.run}
+        files = {"study": self.study, "store": self.store, "run": self.run}
         return tune("two-bit", method, **{"changes": changes, **files, **options})
 
 

@@ -52,7 +52,7 @@ def test_the_first_trial_is_the_method_as_it_stands(bench):
     first = bench.tune("irmv1", trials=1).trials[0].settings
     as_it_stands = Spec.of("two-bit", "irmv1", "default")
     assert first["objective.gamma"] == as_it_stands.objective.gamma
-    assert first["recipe.warmup"] == as_it_stands.recipe.warmup
+    assert first["recipe.warmup"] == pytest.approx(as_it_stands.recipe.warmup, rel=2e-3)  # three digits
     assert first["objective.estimator"] == "squared"
 
 

@@ -219,12 +219,14 @@ def _configure(
     task: "FitTask", method: str, metric: str, hidden: str | None, settings: list[str] | None, device: str
 ) -> None:
     """Set the estimator's method, metric, hidden layers and recipe as the options say."""
+    from invariance.core.device import resolved
     from invariance.core.errors import BadValue
     from invariance.evaluation.metrics import criterion
     from invariance.experiments.spec import parse_changes
     from invariance.fitting.settings import changed_method, changed_recipe, widths
 
     method = _checked_method(method, task)
+    resolved(device)
     criterion(metric, classes=hasattr(task.estimator, "predict_proba"))
     changes = parse_changes(settings or [])
     if others := changes.keys() - {"objective", "recipe"}:

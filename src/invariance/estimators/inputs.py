@@ -107,15 +107,20 @@ def to_environments(rows: Rows, targets: NDArray[Any]) -> list[Environment]:
     sizes, weight = rows.counts, rows.weight
     order = slice(None) if (np.diff(rows.codes) >= 0).all() else np.argsort(rows.codes, kind="stable")
     xs = _parts(rows.x[order], sizes)
-    ys = torch.from_numpy(targets[order]).split(sizes)
-    ws = [None] * len(sizes) if weight is None else torch.from_numpy(weight[order]).split(sizes)
+    ys = _tensor(targets[order]).split(sizes)
+    ws = [None] * len(sizes) if weight is None else _tensor(weight[order]).split(sizes)
     names = [str(name) for name in rows.names.tolist()]
     return [Environment(*parts) for parts in zip(names, xs, ys, ws, strict=True)]
 
 
+def _tensor(array: NDArray[Any]) -> Tensor:
+    """The array itself where torch can take it, else a copy."""
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
 def _parts(x: NDArray[Any] | StoredRows, sizes: list[int]) -> Sequence[Inputs]:
     if not isinstance(x, StoredRows):
-        return torch.from_numpy(np.ascontiguousarray(x)).split(sizes)
+        return _tensor(x).split(sizes)
     ends = np.cumsum(sizes)
     return [x[int(end) - size : int(end)] for size, end in zip(sizes, ends, strict=True)]
 
