@@ -56,7 +56,7 @@ class Controls(Study):
 
 
 def updates(spec: Spec, rows: int) -> int:
-    """How many updates a run makes on so many training samples."""
+    """How many updates there are in a run on so many training samples."""
     return spec.recipe.updates(rows)[1]
 
 
