@@ -39,6 +39,7 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -56,8 +57,29 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
-    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+class Reuse(Counter[str]):
+    """How many runs went on from updates that others had made, how many updates these are, and of how many."""
+
+    def see(self, event: "Event") -> None:
+        """Take note of a run that is done."""
+        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+
+    def say(self) -> None:
+        """A line on standard error, if there is something to say."""
+        if self["reused"]:
+            errors().print(
+                f"{self['reused']:,} of {self['updates']:,} updates were taken from stages that runs share "
+                f"({self['sharing']} of {self['runs']} runs; --fresh does without)",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", reuse: Reuse | None = None) -> None:
+    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished.
+
+    What runs share is said here, unless it is counted in ``reuse``.
+    """
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
@@ -69,15 +91,20 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
     for data in {repr(spec.data): spec.data for spec in missing}.values():
         say_partial(data)
     many = min(engine.capacity(), len(missing))
+    shared = Reuse() if reuse is None else reuse
     try:
         with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
             for event in engine.run(missing, store):
                 follow.see(event)
+                if event.kind == "done":
+                    shared.see(event)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
+    if reuse is None:
+        shared.say()
 
 
 class Ended(NamedTuple):

@@ -12,6 +12,8 @@ from invariance.cli.follow import (
     STORE,
     Address,
     EngineName,
+    Fresh,
+    Reuse,
     StorePath,
     Workers,
     carry_out,
@@ -50,6 +52,7 @@ def tune(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
@@ -63,7 +66,8 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address, device=device)
+    runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh)
+    reuse = Reuse()
     try:
         tuning = search_for(
             data,
@@ -78,13 +82,14 @@ def tune(
             study=study,
             store=store,
             engine=runner,
-            run=lambda specs: carry_out(specs, store, runner),
+            run=lambda specs: carry_out(specs, store, runner, reuse),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs
         errors().print(f"what is finished is in {study} and {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     _show(tuning, picture, as_json=as_json)
+    reuse.say()
     if not tuning.best:
         raise typer.Exit(3)
 
