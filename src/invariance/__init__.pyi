@@ -48,6 +48,7 @@ from .experiments.run import execute as execute
 from .experiments.spec import Evaluation as Evaluation
 from .experiments.spec import Spec as Spec
 from .experiments.store import Store as Store
+from .exports import export as export
 from .methods.base import Method as Method
 from .methods.base import Move as Move
 from .methods.base import PenalisedMethod as PenalisedMethod

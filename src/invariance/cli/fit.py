@@ -105,7 +105,7 @@ def fit(
     width: Annotated[
         Number,
         typer.Option(
-            "--width", min=1, max=1024, help="Images: channels of the ResNet-18's first layer.", show_default="16"
+            "--width", min=1, max=256, help="Images: channels of the ResNet-18's first layer.", show_default="16"
         ),
     ] = None,
     epochs: Annotated[

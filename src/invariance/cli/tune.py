@@ -43,7 +43,7 @@ def tune(
             "--search",
             metavar="SECTION.FIELD=RANGE",
             help="Search a field in another range than the method's own: log:LOW:HIGH, uniform:LOW:HIGH, int:LOW:HIGH "
-            "or one-of:A:B. May be repeated.",
+            "or one-of:FIRST:SECOND. May be repeated.",
         ),
     ] = None,
     study: Annotated[Path, typer.Option("--study", help="The file of the search, an Optuna study.")] = Path("tune.db"),

@@ -75,6 +75,10 @@ class Method(ABC):
         """The method as it is where debiasing finds nothing to remove."""
         return self
 
+    def seen(self, x: Tensor) -> Tensor:
+        """The inputs as the method lets the model see them."""
+        return x
+
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         """Give the model what the method needs: masks, heads, memory."""
         return model
