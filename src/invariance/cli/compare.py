@@ -61,7 +61,7 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)
@@ -74,6 +74,8 @@ def compare(
         out().print(show(table))
     if picture or not as_json:
         draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
+    if not as_json:
+        reuse.say()
     last_line("", ended(needed, store), quiet=as_json)
     if not any(row.chosen for row in rows):
         raise typer.Exit(INCOMPLETE)

@@ -75,36 +75,32 @@ class Reuse(Counter[str]):
             )
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", reuse: Reuse | None = None) -> None:
-    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished.
-
-    What runs share is said here, unless it is counted in ``reuse``.
-    """
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> Reuse:
+    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
+    reuse = Reuse()
     if not missing:
-        return
+        return reuse
     if len(missing) < len(specs):
         errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
     missing = _with_data(missing)
     for data in {repr(spec.data): spec.data for spec in missing}.values():
         say_partial(data)
     many = min(engine.capacity(), len(missing))
-    shared = Reuse() if reuse is None else reuse
     try:
         with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
             for event in engine.run(missing, store):
                 follow.see(event)
                 if event.kind == "done":
-                    shared.see(event)
+                    reuse.see(event)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
-    if reuse is None:
-        shared.say()
+    return reuse
 
 
 class Ended(NamedTuple):

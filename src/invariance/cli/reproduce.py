@@ -82,7 +82,7 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]
@@ -90,6 +90,8 @@ def reproduce(
         note = _write(runs, plans, selection, page) if page else ""
     if show_page and page and page.exists():
         typer.launch(str(page.absolute()))
+    if not as_json:
+        reuse.say()
     last_line(note, ended(needed, store, waiting), quiet=as_json)
 
 

@@ -39,5 +39,6 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse.say()
     last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))

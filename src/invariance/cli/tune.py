@@ -82,14 +82,15 @@ def tune(
             study=study,
             store=store,
             engine=runner,
-            run=lambda specs: carry_out(specs, store, runner, reuse),
+            run=lambda specs: reuse.update(carry_out(specs, store, runner)),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs
         errors().print(f"what is finished is in {study} and {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     _show(tuning, picture, as_json=as_json)
-    reuse.say()
+    if not as_json:
+        reuse.say()
     if not tuning.best:
         raise typer.Exit(3)
 
