@@ -11,6 +11,7 @@ from invariance.cli.follow import (
     Address,
     EngineName,
     StorePath,
+    Track,
     Workers,
     carry_out,
     ended,
@@ -32,6 +33,7 @@ def compare(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    track: Track = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -59,7 +61,7 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device), track)
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

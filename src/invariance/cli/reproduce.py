@@ -12,6 +12,7 @@ from invariance.cli.follow import (
     Address,
     EngineName,
     StorePath,
+    Track,
     Workers,
     carry_out,
     ended,
@@ -49,6 +50,7 @@ def reproduce(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    track: Track = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -80,7 +82,7 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device), track)
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]

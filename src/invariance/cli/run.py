@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, Address, EngineName, StorePath, Workers, carry_out, ended, last_line
+from invariance.cli.follow import STORE, Address, EngineName, StorePath, Track, Workers, carry_out, ended, last_line
 from invariance.cli.options import Device
 
 
@@ -16,6 +16,7 @@ def run(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    track: Track = None,
     store: StorePath = STORE,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
@@ -38,5 +39,5 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device))
+    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device), track)
     last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))
