@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+LOOPS = ("torch_loop.py", "lightning_loop.py")
 FOLDER = Path(__file__).parents[1] / "examples"
 
 
@@ -26,7 +29,7 @@ def numbers(line: str) -> list[float]:
 
 
 def test_every_example_is_run_here():
-    names = {"misleading_column.py", "own_module.py", "grid_search.py", "regression.py"}
+    names = {"misleading_column.py", "own_module.py", "grid_search.py", "regression.py", *LOOPS}
     assert {path.name for path in FOLDER.glob("*.py")} == names
 
 
@@ -52,3 +55,10 @@ def test_a_grid_search_takes_the_invariant_model_by_its_worst_environment():
 def test_regression_keeps_the_cause():
     plain, own = run("regression.py").splitlines()
     assert numbers(own)[1] > max(0.2, numbers(plain)[1] + 0.2)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_penalty_in_another_loop_keeps_the_column_that_keeps_its_meaning(name):
+    plain, own = run(name).splitlines()
+    assert numbers(plain)[-1] < 0.4
+    assert numbers(own)[-1] > 0.65

@@ -12,6 +12,7 @@ from invariance.cli.follow import (
     EngineName,
     Fresh,
     StorePath,
+    Track,
     Workers,
     carry_out,
     ended,
@@ -34,6 +35,7 @@ def compare(
     address: Address = None,
     device: Device = "cpu",
     fresh: Fresh = False,
+    track: Track = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -61,7 +63,9 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    reuse = carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(
+        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
+    )
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

@@ -13,6 +13,7 @@ from invariance.cli.follow import (
     EngineName,
     Fresh,
     StorePath,
+    Track,
     Workers,
     carry_out,
     ended,
@@ -51,6 +52,7 @@ def reproduce(
     address: Address = None,
     device: Device = "cpu",
     fresh: Fresh = False,
+    track: Track = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -82,7 +84,9 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    reuse = carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(
+        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
+    )
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]

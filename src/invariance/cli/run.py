@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, Address, EngineName, Fresh, StorePath, Workers, carry_out, ended, last_line
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    EngineName,
+    Fresh,
+    StorePath,
+    Track,
+    Workers,
+    carry_out,
+    ended,
+    last_line,
+)
 from invariance.cli.options import Device
 
 
@@ -17,6 +28,7 @@ def run(
     address: Address = None,
     device: Device = "cpu",
     fresh: Fresh = False,
+    track: Track = None,
     store: StorePath = STORE,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
@@ -39,6 +51,6 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track)
     reuse.say()
     last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))

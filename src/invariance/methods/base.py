@@ -177,6 +177,8 @@ class PenalisedMethod(AnnealedMethod):
 
     reads_features: ClassVar[bool] = True
     """Whether the penalty looks at z. If not, z comes without columns and a full batch needs no memory for it."""
+    standalone: ClassVar[bool] = True
+    """Whether the penalty means the same without the rest of the method, in another training loop."""
 
     @abstractmethod
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
