@@ -12,13 +12,13 @@ from invariance.cli.follow import (
     EngineName,
     Fresh,
     StorePath,
-    Track,
     Workers,
     carry_out,
     ended,
     last_line,
 )
 from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.tracking import Track
 
 if TYPE_CHECKING:
     from invariance.studies.support.comparison import Comparison

@@ -12,16 +12,15 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from invariance.cli.options import errors, out, say, say_partial
+from invariance.cli.tracking import track_run, tracking
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from invariance.experiments.engines.base import Engine, Event
-    from invariance.experiments.run import Run
     from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
-    from invariance.experiments.trackers.base import Tracker
 
 INTERRUPTED, INCOMPLETE = 130, 3
 """Exit codes: stopped by the user; ended with runs that failed or are missing."""
@@ -42,12 +41,6 @@ Address = Annotated[
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
-Track = Annotated[
-    str | None,
-    typer.Option(
-        "--track", help="Also write the new runs for tensorboard, mlflow or wandb, to the folder tracked; offline."
-    ),
-]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -83,15 +76,6 @@ class Reuse(Counter[str]):
             )
 
 
-def tracking(name: str | None) -> "Tracker | None":
-    """The tracker of this name, ready to write."""
-    if name is None:
-        return None
-    from invariance.experiments.trackers import tracker
-
-    return tracker(name)
-
-
 def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> Reuse:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
     tracker = tracking(track)
@@ -114,7 +98,7 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | N
                 if event.kind == "done":
                     reuse.see(event)
                 if tracker and event.kind == "done" and event.status != "failed":
-                    _track(tracker, event.spec, store)
+                    track_run(tracker, event.spec, store)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
@@ -123,17 +107,6 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | N
     if tracker:
         say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
     return reuse
-
-
-def _track(tracker: "Tracker", spec: "Spec", store: Path) -> None:
-    """Write a run that has just ended, as the store has it."""
-    from invariance.experiments.store import Store
-    from invariance.experiments.trackers import track
-
-    with Store(store) as opened:
-        run: Run | None = opened.get(spec.key)
-    if run is not None:
-        track(tracker, run)
 
 
 class Ended(NamedTuple):

@@ -13,7 +13,6 @@ from invariance.cli.follow import (
     EngineName,
     Fresh,
     StorePath,
-    Track,
     Workers,
     carry_out,
     ended,
@@ -22,6 +21,7 @@ from invariance.cli.follow import (
     span,
 )
 from invariance.cli.options import MAX_SEEDS, Device, Json, out, print_json, writable
+from invariance.cli.tracking import Track
 from invariance.core.fields import finite
 
 if TYPE_CHECKING:

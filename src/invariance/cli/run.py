@@ -12,13 +12,13 @@ from invariance.cli.follow import (
     EngineName,
     Fresh,
     StorePath,
-    Track,
     Workers,
     carry_out,
     ended,
     last_line,
 )
 from invariance.cli.options import Device
+from invariance.cli.tracking import Track
 
 
 def run(
