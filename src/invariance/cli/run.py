@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from invariance.cli.follow import STORE, Address, EngineName, StorePath, Track, Workers, carry_out, ended, last_line
-from invariance.cli.options import Device
+from invariance.cli.options import Device, Json, print_json
 
 
 def run(
@@ -18,6 +18,7 @@ def run(
     device: Device = "cpu",
     track: Track = None,
     store: StorePath = STORE,
+    as_json: Json = False,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
     from invariance.core.errors import BadValue, InvarianceError
@@ -40,4 +41,7 @@ def run(
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
     carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device), track)
-    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))
+    how = ended(specs, store)
+    if as_json:
+        print_json({"store": str(store), "runs": how.runs, "status": dict(how.counts)})
+    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", how, quiet=as_json)
