@@ -11,14 +11,15 @@ from invariance.cli.follow import (
     STORE,
     Address,
     EngineName,
+    Fresh,
     StorePath,
-    Track,
     Workers,
     carry_out,
     ended,
     last_line,
 )
 from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.tracking import Track
 
 if TYPE_CHECKING:
     from invariance.studies.support.comparison import Comparison
@@ -38,6 +39,7 @@ def compare(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
     track: Track = None,
     selection: Annotated[
         str,
@@ -66,7 +68,9 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device), track)
+    reuse = carry_out(
+        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
+    )
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)
@@ -79,6 +83,8 @@ def compare(
         out().print(show(table))
     if picture or not as_json:
         draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
+    if not as_json:
+        reuse.say()
     last_line("", ended(needed, store), quiet=as_json)
     if not any(row.chosen for row in rows):
         raise typer.Exit(INCOMPLETE)

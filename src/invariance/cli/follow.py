@@ -13,16 +13,15 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from invariance.cli import completion
 from invariance.cli.options import errors, out, say, say_partial
+from invariance.cli.tracking import track_run, tracking
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from invariance.experiments.engines.base import Engine, Event
-    from invariance.experiments.run import Run
     from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
-    from invariance.experiments.trackers.base import Tracker
 
 INTERRUPTED, INCOMPLETE = 130, 3
 """Exit codes: stopped by the user; ended with runs that failed or are missing."""
@@ -47,14 +46,7 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
-Track = Annotated[
-    str | None,
-    typer.Option(
-        "--track",
-        help="Also write the new runs for tensorboard, mlflow or wandb, to the folder tracked; offline.",
-        autocompletion=completion.trackers,
-    ),
-]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -72,23 +64,33 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def tracking(name: str | None) -> "Tracker | None":
-    """The tracker of this name, ready to write."""
-    if name is None:
-        return None
-    from invariance.experiments.trackers import tracker
+class Reuse(Counter[str]):
+    """How many runs went on from updates that others had made, how many updates these are, and of how many."""
 
-    return tracker(name)
+    def see(self, event: "Event") -> None:
+        """Take note of a run that is done."""
+        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+
+    def say(self) -> None:
+        """A line on standard error, if there is something to say."""
+        if self["reused"]:
+            errors().print(
+                f"{self['reused']:,} of {self['updates']:,} updates were taken from stages that runs share "
+                f"({self['sharing']} of {self['runs']} runs; --fresh does without)",
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> None:
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> Reuse:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
     tracker = tracking(track)
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
+    reuse = Reuse()
     if not missing:
-        return
+        return reuse
     if len(missing) < len(specs):
         errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
     missing = _with_data(missing)
@@ -99,8 +101,10 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | N
         with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
             for event in engine.run(missing, store):
                 follow.see(event)
+                if event.kind == "done":
+                    reuse.see(event)
                 if tracker and event.kind == "done" and event.status != "failed":
-                    _track(tracker, event.spec, store)
+                    track_run(tracker, event.spec, store)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
@@ -108,17 +112,7 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | N
     follow.conclude()
     if tracker:
         say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
-
-
-def _track(tracker: "Tracker", spec: "Spec", store: Path) -> None:
-    """Write a run that has just ended, as the store has it."""
-    from invariance.experiments.store import Store
-    from invariance.experiments.trackers import track
-
-    with Store(store) as opened:
-        run: Run | None = opened.get(spec.key)
-    if run is not None:
-        track(tracker, run)
+    return reuse
 
 
 class Ended(NamedTuple):

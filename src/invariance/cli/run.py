@@ -6,8 +6,19 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, Address, EngineName, StorePath, Track, Workers, carry_out, ended, last_line
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    EngineName,
+    Fresh,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    last_line,
+)
 from invariance.cli.options import Device, Json, print_json
+from invariance.cli.tracking import Track
 
 
 def run(
@@ -16,6 +27,7 @@ def run(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
     track: Track = None,
     store: StorePath = STORE,
     as_json: Json = False,
@@ -40,7 +52,8 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device), track)
+    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track)
+    reuse.say()
     how = ended(specs, store)
     if as_json:
         print_json({"store": str(store), "runs": how.runs, "status": dict(how.counts)})

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli import completion
-from invariance.cli.follow import INTERRUPTED, Track, tracking
+from invariance.cli.follow import INTERRUPTED
 from invariance.cli.options import Changes, Device, Json, RecipeName, errors, out, print_json, progress, say_partial
+from invariance.cli.tracking import Track, tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
