@@ -107,12 +107,12 @@ class FusedAdam(Optimiser):
     def move(self, moving: Sequence[int], rate: float, decay: float) -> None:
         for kind in dict.fromkeys(self.parameters[i].dtype for i in moving):
             own = [i for i in moving if self.parameters[i].dtype == kind]
-            parameters = [self.parameters[i] for i in own]
+            parameters: list[Tensor] = [self.parameters[i] for i in own]
             first, second, steps = ([self.slots[i][name] for i in own] for name in ("exp_avg", "exp_avg_sq", "step"))
             torch._foreach_add_(steps, 1)
             torch._fused_adam_(
                 parameters,
-                [p.grad for p in parameters],
+                [p.grad for p in parameters if p.grad is not None],
                 first,
                 second,
                 [],
