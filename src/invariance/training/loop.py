@@ -25,6 +25,7 @@ from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.training.masks import Masks
 from invariance.training.sampler import BatchSampler
 
 StateDict = dict[str, Tensor]
@@ -88,6 +89,7 @@ class Training:
             raise BadValue(f"{method.title} has a part of the model without parameters to train")
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
+        self.masks: Masks | None = None
         self.step, self.loss, self.stopped = first, math.nan, False
 
     def _prepared(self, model: Model) -> Model:
@@ -171,6 +173,8 @@ class Training:
     def _dropped(self, batch: Batch) -> Tensor:
         """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
         x = floats(batch.x)
+        if self.masks and not batch.shard and x.device.type == "cpu":
+            return x * self.masks.noise((self.seed, self.step), x.shape, self.recipe.dropout, x.dtype)
         if not batch.shard:
             return functional.dropout(x, self.recipe.dropout)
         ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
