@@ -14,6 +14,7 @@ from invariance.cli import (
     compare,
     data,
     evaluate,
+    export,
     fit,
     listing,
     predict,
@@ -43,6 +44,7 @@ app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("export")(export.export)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)

@@ -10,6 +10,7 @@ from invariance.cli.follow import (
     STORE,
     Address,
     EngineName,
+    Fresh,
     StorePath,
     Workers,
     carry_out,
@@ -17,6 +18,7 @@ from invariance.cli.follow import (
     last_line,
 )
 from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.tracking import Track
 
 if TYPE_CHECKING:
     from invariance.studies.support.comparison import Comparison
@@ -32,6 +34,8 @@ def compare(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
+    track: Track = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -59,7 +63,9 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
+    reuse = carry_out(
+        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
+    )
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)
@@ -72,6 +78,8 @@ def compare(
         out().print(show(table))
     if picture or not as_json:
         draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
+    if not as_json:
+        reuse.say()
     last_line("", ended(needed, store), quiet=as_json)
     if not any(row.chosen for row in rows):
         raise typer.Exit(INCOMPLETE)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from invariance.cli.options import errors, out, say_partial
+from invariance.cli.options import errors, out, say, say_partial
+from invariance.cli.tracking import track_run, tracking
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -56,13 +58,33 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
+class Reuse(Counter[str]):
+    """How many runs went on from updates that others had made, how many updates these are, and of how many."""
+
+    def see(self, event: "Event") -> None:
+        """Take note of a run that is done."""
+        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+
+    def say(self) -> None:
+        """A line on standard error, if there is something to say."""
+        if self["reused"]:
+            errors().print(
+                f"{self['reused']:,} of {self['updates']:,} updates were taken from stages that runs share "
+                f"({self['sharing']} of {self['runs']} runs; --fresh does without)",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> Reuse:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+    tracker = tracking(track)
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
+    reuse = Reuse()
     if not missing:
-        return
+        return reuse
     if len(missing) < len(specs):
         errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
     missing = _with_data(missing)
@@ -73,11 +95,18 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
         with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
             for event in engine.run(missing, store):
                 follow.see(event)
+                if event.kind == "done":
+                    reuse.see(event)
+                if tracker and event.kind == "done" and event.status != "failed":
+                    track_run(tracker, event.spec, store)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
+    if tracker:
+        say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
+    return reuse
 
 
 class Ended(NamedTuple):

@@ -12,6 +12,8 @@ from invariance.cli.follow import (
     STORE,
     Address,
     EngineName,
+    Fresh,
+    Reuse,
     StorePath,
     Workers,
     carry_out,
@@ -41,7 +43,7 @@ def tune(
             "--search",
             metavar="SECTION.FIELD=RANGE",
             help="Search a field in another range than the method's own: log:LOW:HIGH, uniform:LOW:HIGH, int:LOW:HIGH "
-            "or one-of:A:B. May be repeated.",
+            "or one-of:FIRST:SECOND. May be repeated.",
         ),
     ] = None,
     study: Annotated[Path, typer.Option("--study", help="The file of the search, an Optuna study.")] = Path("tune.db"),
@@ -50,6 +52,7 @@ def tune(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
@@ -63,7 +66,8 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address, device=device)
+    runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh)
+    reuse = Reuse()
     try:
         tuning = search_for(
             data,
@@ -78,13 +82,15 @@ def tune(
             study=study,
             store=store,
             engine=runner,
-            run=lambda specs: carry_out(specs, store, runner),
+            run=lambda specs: reuse.update(carry_out(specs, store, runner)),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs
         errors().print(f"what is finished is in {study} and {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     _show(tuning, picture, as_json=as_json)
+    if not as_json:
+        reuse.say()
     if not tuning.best:
         raise typer.Exit(3)
 

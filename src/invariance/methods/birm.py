@@ -26,6 +26,7 @@ class BIRM(PenalisedMethod):
     """
 
     title: ClassVar[str] = "BIRM"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ E_{c~N(1,τ²)} (∂R^e(c·f)/∂c)² ]"
     reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Lin et al., Bayesian invariant risk minimization, CVPR 2022"

@@ -64,6 +64,7 @@ class BLOCIRM(AnnealedMethod):
     """
 
     title: ClassVar[str] = "BLOC-IRM"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_θ mean_e [ R^e(w*∘θ) + γ ‖∇_w R^e(w*∘θ)‖² ],  w* = mean_e [ w − η ∇_w R^e(w∘θ) ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     differs: ClassVar[tuple[str, ...]] = (

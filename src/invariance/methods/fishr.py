@@ -34,6 +34,7 @@ class Fishr(PenalisedMethod):
     """
 
     title: ClassVar[str] = "Fishr"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖v_e − mean_e v_e‖² ],  v_e = Var_{i∈e}[∇_w ℓ_i]"
     citation: ClassVar[str] = (
         "Rame et al., Fishr: invariant gradient variances for out-of-distribution generalization, ICML 2022"

@@ -24,6 +24,7 @@ class IRMv0(PenalisedMethod):
     """
 
     title: ClassVar[str] = "IRMv0"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     preferences: ClassVar[Preferences] = {

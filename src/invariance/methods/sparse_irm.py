@@ -91,6 +91,7 @@ class SparseIRM(PenalisedMethod):
     title: ClassVar[str] = "SparseIRM"
     formula: ClassVar[str] = "min_{w,θ,s} E_{m~Bernoulli(s)} mean_e [ R^e + γ P^e ](m ⊙ (w,θ)),  Σs ≤ ρ·dim"
     reads_features: ClassVar[bool] = False
+    standalone: ClassVar[bool] = False
     citation: ClassVar[str] = "Zhou et al., Sparse invariant risk minimization, ICML 2022"
     differs: ClassVar[tuple[str, ...]] = (
         "The penalty is IRMv1's; the authors' Colored-MNIST command uses REx's (penalty_of='rex').",

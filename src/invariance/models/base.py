@@ -96,7 +96,7 @@ class Architecture(ABC):
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Xavier-uniform weights and zero biases, drawn from ``generator`` alone."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, device=torch.get_default_device())
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

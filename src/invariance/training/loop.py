@@ -105,10 +105,27 @@ class Training:
         """Whether there is nothing left to do."""
         return self.stopped or self.step >= self.steps
 
+    def clock(self, step: int) -> Clock:
+        """Where the run is before update ``step``."""
+        return Clock(step - self.first, self.steps - self.first, self.switch - self.first)
+
+    def rate(self, clock: Clock) -> float:
+        """The learning rate of an update."""
+        return self.recipe.lr * self.recipe.lr_scale * self.recipe.schedule(clock)
+
+    def averages(self, step: int) -> bool:
+        """Whether the weights after so many updates are among those that are averaged."""
+        return step > self.steps - round(self.recipe.average * self.steps)
+
+    def batch_rows(self, step: int) -> int:
+        """How many rows an update sees."""
+        sampler, _ = self.samplers[step >= self.switch]
+        return sum(sampler.counts if sampler else self.data.counts)
+
     @flushed_denormals()
     def advance(self) -> None:
         """One update."""
-        clock = Clock(self.step - self.first, self.steps - self.first, self.switch - self.first)
+        clock = self.clock(self.step)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
         with self._random_state(), running_stats_updated_once(self.model) as once:
@@ -123,7 +140,7 @@ class Training:
         self.step += 1
         if self.finished and not all(p.isfinite().all() for p in self.model.parameters()):
             raise Diverged(f"weights are not finite after {self.step} updates; lower the learning rate or γ")
-        if self.step > self.steps - round(self.recipe.average * self.steps):
+        if self.averages(self.step):
             self.averaged = self.averaged or AveragedModel(self.model, use_buffers=False)
             self.averaged.update_parameters(self.model)
 
@@ -175,7 +192,7 @@ class Training:
         self.loss = float(self.recipe.gradient(move.loss, moving))
         if not math.isfinite(self.loss):
             raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
-        rate = self.recipe.lr * self.recipe.lr_scale * self.recipe.schedule(clock)
+        rate = self.rate(clock)
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
             group = optimiser.param_groups[0]
