@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     INCOMPLETE,
     STORE,
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
 
 
 def compare(
-    data: Annotated[str, typer.Option("--data", help="The data set (see: list data).")] = "colored-digits",
-    methods: Annotated[str, typer.Option("--methods", help="Names joined by commas, or 'all'.")] = "all",
+    data: Annotated[
+        str, typer.Option("--data", help="The data set (see: list data).", autocompletion=completion.data)
+    ] = "colored-digits",
+    methods: Annotated[
+        str, typer.Option("--methods", help="Names joined by commas, or 'all'.", autocompletion=completion.methods)
+    ] = "all",
     recipe: RecipeName = "default",
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from invariance.cli import completion
 from invariance.cli.options import errors, out, say, say_partial
 from invariance.cli.tracking import track_run, tracking
 from invariance.core.text import clean
@@ -34,7 +35,12 @@ MONTH = 365.25 / 12 * DAY
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="Where runs are made: local (processes of this machine) or ray (a cluster).")
+    str,
+    typer.Option(
+        "--engine",
+        help="Where runs are made: local (processes of this machine) or ray (a cluster).",
+        autocompletion=completion.listed("local", "ray"),
+    ),
 ]
 Address = Annotated[
     str | None,
@@ -245,7 +251,7 @@ class Follow:
         text = f"{self.done} of {len(self.costs)} runs"
         self.bar.update(self.total, completed=part, description=text, left=self.left())
         if self.bar.disable and time.monotonic() - self.last_print > QUIET:
-            print(", ".join(filter(None, (text, self.left()))), file=sys.stderr, flush=True)
+            say(", ".join(filter(None, (text, self.left()))))
             self.last_print = time.monotonic()
 
     def conclude(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     STORE,
     Address,
@@ -34,7 +35,10 @@ PAGE = Path("report.html")
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Tables and figures, e.g. table-4, or 'all'.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables and figures, e.g. table-4, or 'all'.", autocompletion=completion.studies),
+    ] = None,
     list_them: Annotated[
         bool,
         typer.Option("--list", help="List the studies, their cost on this machine and what the store has of them."),

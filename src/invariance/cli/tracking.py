@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
+
 if TYPE_CHECKING:
     from invariance.experiments.run import Run
     from invariance.experiments.spec import Spec
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 Track = Annotated[
     str | None,
     typer.Option(
-        "--track", help="Also write the new runs for tensorboard, mlflow or wandb, to the folder tracked; offline."
+        "--track",
+        help="Also write the new runs for tensorboard, mlflow or wandb, to the folder tracked; offline.",
+        autocompletion=completion.trackers,
     ),
 ]
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import INTERRUPTED
 from invariance.cli.options import Changes, Device, Json, RecipeName, errors, out, print_json, progress, say_partial
 from invariance.cli.tracking import Track, tracking
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="The data set (see: list data).")],
-    method: Annotated[str, typer.Argument(help="The method (see: list methods).")],
+    data: Annotated[str, typer.Argument(help="The data set (see: list data).", autocompletion=completion.data)],
+    method: Annotated[str, typer.Argument(help="The method (see: list methods).", autocompletion=completion.methods)],
     recipe: RecipeName = "default",
     changes: Changes = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides split, noise, initial weights, order.")] = 0,
