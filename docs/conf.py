@@ -61,6 +61,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "generated/gallery",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": "lightning",  # which this site does not install; the page on other loops shows it
     "within_subsection_order": FileNameSortKey,
     "download_all_examples": False,
     "notebook_extensions": set(),

@@ -1,4 +1,8 @@
-"""A penalty in a LightningModule: the loss of ``training_step`` gets one more term.
+"""
+A penalty in a LightningModule
+==============================
+
+The loss of ``training_step`` gets one more term.
 
 The data are those of ``torch_loop.py``: the first column keeps its meaning, the second one loses it at a new site.
 """

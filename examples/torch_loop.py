@@ -1,4 +1,8 @@
-"""A penalty in a training loop of your own: plain torch, one more term in the loss.
+"""
+A penalty in a training loop of your own
+========================================
+
+Plain torch, with one more term in the loss.
 
 The label agrees with the first column in three rows of four, everywhere. It agrees with the second in more of them,
 but not at a new site.

@@ -11,6 +11,8 @@ from sphinx.pycode import ModuleAnalyzer
 from generators.page import tex
 from invariance.methods.base import Method
 
+SYMBOL = re.compile(r"(?<![`\w∇(])([A-Za-zθγρ][_^](?:\{[^{}]*\}|[a-z0-9]))(?![\w`(])")
+"""A letter with a raised or lowered one, by itself."""
 ROLE = re.compile(r":\w+:`~?\.?([^`]+)`")
 
 
@@ -38,7 +40,8 @@ def first_line(value: Any) -> str:
 def body(cls: type) -> str:
     """A docstring without its first line and its example, as Markdown."""
     text = (inspect.getdoc(cls) or "").split("\n", 1)
-    return ROLE.sub(r"``\1``", text[1].split("\nExample:")[0]).strip() if len(text) > 1 else ""
+    words = ROLE.sub(r"``\1``", text[1].split("\nExample:")[0]).strip() if len(text) > 1 else ""
+    return SYMBOL.sub(lambda symbol: f"${tex(symbol[1])}$", words)
 
 
 def example(cls: type) -> str:

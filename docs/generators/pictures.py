@@ -20,7 +20,7 @@ INK = {"": "#1f2933", "-dark": "#d6dde6"}
 STYLES = {
     "ERM": ("#d1495b", "-", "ERM, the ordinary model"),
     "REx": ("#2a78b8", "-", "REx, an invariant method"),
-    "Env-PoE": ("#2e8b57", "-", "Env-PoE, an invariant method"),
+    "BLOC-IRM": ("#2e8b57", "-", "BLOC-IRM, an invariant method"),
     "GrayScale": ("#8a8f98", ":", "a model that cannot see colour"),
 }
 
@@ -28,10 +28,14 @@ STYLES = {
 def draw(folder: Path, published: dict[str, dict[str, Results]]) -> None:
     """Every picture, into a folder."""
     table = next(iter(published["table-4"].values()))
-    pictures: dict[str, Callable[[], Figure]] = {"problem": lambda: problem(table), "audit": audit}
+    pictures: dict[str, Callable[[], Figure]] = {
+        "samples": samples,
+        "accuracies": lambda: accuracies(table),
+        "audit": audit,
+    }
     for ending, ink in INK.items():
         edges = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), ink)
-        fonts = {"font.size": 11, "font.family": "sans-serif", "axes.spines.top": False, "axes.spines.right": False}
+        fonts = {"font.size": 12, "font.family": "sans-serif", "axes.spines.top": False, "axes.spines.right": False}
         with mpl.rc_context({**edges, **fonts, "svg.hashsalt": "invariance", "savefig.transparent": True}):
             for name, make in pictures.items():
                 figure = make()
@@ -39,25 +43,27 @@ def draw(folder: Path, published: dict[str, dict[str, Results]]) -> None:
                 plt.close(figure)
 
 
-def problem(table: Results) -> Figure:
-    """What is seen in training and after it, and what that does to the accuracy of two kinds of models."""
-    figure = plt.figure(figsize=(10, 3.9), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.35))
-    axes = left.subplots(3, 1)
+def samples() -> Figure:
+    """Coloured digits as they are seen in training, and at a new place."""
+    figure, axes = plt.subplots(3, 1, figsize=(5, 4), layout="constrained")
     for axis, (image, title) in zip(axes, _samples(), strict=True):
         axis.imshow(image, interpolation="nearest")
-        axis.set_title(title, fontsize=10.5, loc="left")
+        axis.set_title(title, fontsize=12.5, loc="left")
         axis.set_axis_off()
-    plot = right.subplots()
+    return figure
+
+
+def accuracies(table: Results) -> Figure:
+    """What that does to the accuracy of an ordinary model and of invariant ones."""
+    figure, plot = plt.subplots(figsize=(5.6, 4), layout="constrained")
     for name, (colour, dash, label) in STYLES.items():
         for beta, accuracy in _curve(table, name):
-            plot.plot(beta, accuracy, dash, color=colour, linewidth=2.4, label=label)
+            plot.plot(beta, accuracy, dash, color=colour, linewidth=2.6, label=label)
     plot.axvspan(0.1, 0.2, color="#8a8f98", alpha=0.25, linewidth=0)
-    plot.annotate("trained here", (0.21, 4), fontsize=10)
-    plot.set(
-        xlabel="how often colour contradicts the label (β)", ylabel="accuracy in %", ylim=(0, 100), xlim=(0.05, 0.95)
-    )
-    plot.legend(frameon=False, fontsize=9.5, loc="lower left", bbox_to_anchor=(0.0, 0.1))
+    plot.annotate("trained here", (0.21, 93), fontsize=11)
+    plot.set(xlabel="β: how often colour contradicts the label", ylabel="accuracy in %", ylim=(0, 100))
+    plot.set_xlim(0.05, 0.95)
+    plot.legend(frameon=False, loc="lower left")
     return figure
 
 
@@ -71,17 +77,18 @@ def _samples() -> Iterator[tuple[np.ndarray, str]]:
         yield _row(mechanism.environment(beta, random).x), title
 
 
-def _row(x: torch.Tensor, many: int = 14) -> np.ndarray:
+def _row(x: torch.Tensor, many: int = 22) -> np.ndarray:
     images = x[:many].reshape(many, 2, 8, 8).numpy()
     rgb = np.concatenate([images, np.zeros((many, 1, 8, 8))], axis=1).transpose(0, 2, 3, 1)
-    return np.clip(np.concatenate(list(rgb / max(rgb.max(), 1e-9)), axis=1), 0, 1)
+    lines = np.split(rgb / max(rgb.max(), 1e-9), 2)
+    return np.concatenate([np.concatenate(list(line), axis=1) for line in lines])
 
 
 def _curve(table: Results, method: str) -> Iterator[tuple[list[float], list[float]]]:
     for arm in table.arms:
         row = table.row(arm)
         if arm.method == method and arm.data == "Colored-MNIST" and row and row.curve():
-            means = {float(name.split("=")[-1]): 100 * float(np.mean(values)) for name, values in row.curve().items()}
+            means = {float(name.split("=")[-1]): float(np.mean(values)) for name, values in row.curve().items()}
             yield sorted(means), [means[beta] for beta in sorted(means)]
             return
 

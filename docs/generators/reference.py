@@ -41,7 +41,7 @@ def _index(rooms: dict[str, list[str]]) -> str:
     parts = [about]
     for room, names in rooms.items():
         rows = [(f"[`{name}`]({name}.md)", _summary(name)) for name in names]
-        parts += [f"## {GROUPS.get(room, room.capitalize())}", table(("name", "is"), rows)]
+        parts += [f"## {GROUPS.get(room, room.capitalize())}", table(("name", "what it is"), rows)]
     every = "\n".join(("```{toctree}", ":hidden:", "", *(name for names in rooms.values() for name in names), "```"))
     return page("Python reference", *parts, every)
 

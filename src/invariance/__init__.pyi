@@ -70,7 +70,9 @@ from .methods.profile import Profile as Profile
 from .methods.profile import profile as profile
 from .methods.rex import REx as REx
 from .methods.sparse_irm import SparseIRM as SparseIRM
+from .methods.subset_erm import SubsetERM as SubsetERM
 from .models.base import Model as Model
+from .models.edges import Edges as Edges
 from .models.linear import Linear as Linear
 from .models.mlp import MLP as MLP
 from .models.resnet import ResNet as ResNet

@@ -101,7 +101,8 @@ class Choice:
     def __str__(self) -> str:
         """What gives the same model by name: the method, its fields, and its hidden layers."""
         fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
-        fields |= {"hidden": "+".join(map(str, self.hidden))}
+        fields |= {"hidden": self.hidden}
+        fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
         return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
     def _repr_html_(self) -> str:
