@@ -24,8 +24,8 @@ import torch
 from reliability.injection import KINDS, Ended, forked, preloaded
 from reliability.scenarios import Scenario, scenarios, server
 
-SHARES = {"kill": 0.5, "torn write": 0.2, "SIGTERM": 0.06, "Ctrl-C": 0.06, "full disk": 0.12, "read-only": 0.02}
-"""How the faults of a scenario are divided; the rest are jumps of the clock. Each kind occurs at least once."""
+ONCE = ("read-only",)
+"""What is the same fault wherever it begins."""
 SIGNALS = {"kill": signal.SIGKILL, "torn write": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 WAIT_SECONDS = 60
 
@@ -68,11 +68,11 @@ def warm(scenario: Scenario, folder: Path) -> None:
 
 
 def plan(scenario: Scenario, calls: int, share: float) -> Iterator[tuple[str, int]]:
-    """Kinds of faults and the calls at which they are injected."""
-    total = max(len(KINDS), round(scenario.faults * share))
+    """Kinds of faults and the calls at which they are injected, evenly: all calls, if there are no more."""
     for kind in KINDS:
-        count = max(1, round(total * SHARES.get(kind, 0.04)))
-        for i in range(min(count, calls)):
+        most = 1 if kind in ONCE else scenario.kills if kind == "kill" else scenario.others
+        count = min(calls, max(1, round(most * share)))
+        for i in range(count):
             yield kind, 1 + (2 * i + 1) * calls // (2 * count)
 
 

@@ -111,11 +111,7 @@ def fit(
     width: Annotated[
         Number,
         typer.Option(
-            "--width",
-            min=1,
-            max=1024,
-            help="Images: channels of the first layer of a ResNet-18 that is trained.",
-            show_default="16",
+            "--width", min=1, max=256, help="Images: first channels of a ResNet-18 that is trained.", show_default="16"
         ),
     ] = None,
     epochs: Annotated[

@@ -21,6 +21,7 @@ from torch import Tensor
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
+from invariance.core.html import html_table
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
@@ -103,6 +104,18 @@ class Choice:
         fields |= {"hidden": self.hidden}
         fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
         return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
+
+    def _repr_html_(self) -> str:
+        header = ("candidate", "γ", "risk as it is", "where effects turn", "")
+        rows = [
+            (
+                *(each.method, f"{gamma:g}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
+                *(each.risk, each.adverse_risk, "chosen" if each.objective == self.objective else ""),
+            )
+            for each in self.candidates
+        ]
+        notes = f"{self.reason[:1].upper()}{self.reason[1:]}. Risks are in units of the best constant's."
+        return html_table(header, rows, title=f"Method: {self.method}", notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""

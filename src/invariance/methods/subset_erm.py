@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
-from invariance.methods.base import Method, Move
+from invariance.methods.base import Method, Move, risk_alone
 from invariance.methods.erm import ERM
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
@@ -39,7 +39,7 @@ class SubsetERM(Method):
     """
 
     title: ClassVar[str] = "Subset ERM"
-    formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ(x_S)),  S: inputs whose effects do not vary between environments"
+    formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ(x_S))"
     citation: ClassVar[str] = "Rojas-Carulla et al., Invariant models for causal transfer learning, JMLR 2018"
     differs: ClassVar[tuple[str, ...]] = (
         "The authors test subsets of the inputs for residuals that are distributed alike in all environments; here the "
@@ -47,7 +47,9 @@ class SubsetERM(Method):
     )
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖², as ERM's."""
     without: tuple[NonNegativeInt, ...] = ()
+    """Numbers of the columns, or of the channels of images, that are left out."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """As ERM's: without debiasing."""
@@ -62,6 +64,10 @@ class SubsetERM(Method):
         if self.without:
             model.features = nn.Sequential(Without(self.without), model.features)
         return model
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str:
+        """As ERM's, on the inputs that are left."""
+        return f"{risk_alone(self.l2)}, without {self.without}" if self.without else risk_alone(self.l2)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """ERM's move."""
