@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import StorageInternalError
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
@@ -65,8 +66,9 @@ def opened(search: Search, path: Path) -> Iterator[optuna.Study]:
         finally:
             storage.remove_session()
             storage.engine.dispose()
-    except SQLAlchemyError as error:
-        raise StoreError(f"{path}: {str(error).splitlines()[0]}; choose another file with --study") from None
+    except (SQLAlchemyError, StorageInternalError) as error:  # Optuna hides a full disk behind a guess of its own
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise StoreError(f"{path}: {reason}; free some space, or choose another file with --study") from None
 
 
 def _check(path: Path) -> None:
