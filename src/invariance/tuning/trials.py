@@ -103,8 +103,8 @@ def distribution(each: SearchRange) -> BaseDistribution:
 def begin(study: optuna.Study, search: Search, budget: int, many: int) -> list[Begun]:
     """The next trials, at most ``many``: first those that were begun before; none where the budget is spent.
 
-    A trial is drawn in memory, from a stream of its own, and written whole: a search that was killed anywhere goes on as
-    if it had not been. The first trial is the method as it stands.
+    A trial is drawn in memory, from a stream of its own, and written whole: a search that was killed anywhere goes on
+    as if it had not been. The first trial is the method as it stands.
     """
     known = study.get_trials(deepcopy=False)
     running = [t for t in known if t.state == TrialState.RUNNING and t.params.keys() == search.space.keys()]
