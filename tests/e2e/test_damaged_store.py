@@ -1,4 +1,4 @@
-"""A store that a disk or another program has damaged: one line that says so, or what is left of it; never a traceback."""
+"""A store that a disk or another program has damaged: one line that says so, or what is left of it."""
 
 import json
 import random

@@ -26,6 +26,6 @@ class _OnlyPrintable(RenderHook):
 
 def console(*, stderr: bool = False, quiet: bool = False) -> Console:
     """A console on standard output or error."""
-    made = Console(stderr=stderr, quiet=quiet)
+    made = Console(stderr=stderr, quiet=quiet, markup=False, emoji=False)  # [a] and :a: are names
     made.push_render_hook(_OnlyPrintable())
     return made

@@ -25,7 +25,7 @@ def clean(text: object) -> str:
 
 def printable(text: str) -> str:
     """Text without characters that command a terminal, its lines and spaces as they are."""
-    if text.isprintable():
+    if text.replace("\n", "").isprintable():
         return text
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", *INVISIBLE))
 
