@@ -18,6 +18,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 
 stub: .venv/dev
 	$(BIN)/python tools/stub.py
@@ -26,9 +27,12 @@ stub: .venv/dev
 results: .venv/report
 	$(BIN)/python tools/results.py
 
+# The site, into docs/_build/html: warnings, dead links and misspelt words are errors; no network is used
 docs: .venv/docs
+	$(BIN)/codespell
 	$(BIN)/python docs/generate.py
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 bench: .venv/dev
 	$(BIN)/python benchmarks/step.py

@@ -140,6 +140,12 @@ def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_
     assert len(nodes.workers) == 1
     assert_stored(store, specs)
 
+    again = small("irmv1", 1, objective={"gamma": 10.0})
+    (end,) = [e for e in run_all([again], store, engine="ray") if e.kind == "done"]
+    assert end.reused > 0
+    specs.append(again)
+    assert_stored(store, specs)
+
     before = begun(tmp_path)
     dying = small("halts", 2, objective={"folder": str(tmp_path), "dies": True})
     (end,) = [e for e in run_all([*specs, dying], store, engine="ray", save_every=0) if e.kind == "done"]

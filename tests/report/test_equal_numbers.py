@@ -191,5 +191,90 @@ def test_html_csv_markdown_and_latex_have_the_same_numbers(page, tables):
         assert in_latex(table) == expected, name
 
 
+class Rows(HTMLParser):
+    """The texts of every table of a page, by article and by the label of the line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: dict[str, dict[str, list[str]]] = {}
+        self.article = self.label = ""
+        self.inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        if tag == "article":
+            self.article = attributes["id"]
+        if tag == "th" and attributes.get("scope") == "row":
+            self.inside, self.label = "label", ""
+        elif tag == "td":
+            self.inside = "cell"
+            self.found.setdefault(self.article, {}).setdefault(self.label, []).append("")
+
+    def handle_endtag(self, tag):
+        self.inside = "" if tag in ("td", "th") else self.inside
+
+    def handle_data(self, data):
+        if self.inside == "label":
+            self.label += data
+        elif self.inside == "cell":
+            self.found[self.article][self.label][-1] += data
+
+
+def numerals(texts: list[str]) -> Counter[str]:
+    """All numbers in these texts, as they are written there."""
+    return Counter(found for text in texts for found in re.findall(r"[−-]?\d+(?:\.\d+)?", text.replace("$-$", "−")))
+
+
+def by_label(lines: list[str], separator: str) -> dict[str, list[str]]:
+    """The texts of the cells of a table that may be in several pieces, each with the labels again."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        label, *cells = (cell.strip() for cell in line.split(separator))
+        found.setdefault(label, []).extend(cells)
+    return found
+
+
+def close(text: str, value: float) -> bool:
+    """Whether a number is what a text has of it."""
+    written = float(text.replace("−", "-"))
+    return abs(written - value) <= 0.5000001 * 10.0 ** -len(text.partition(".")[2])
+
+
+def test_tables_of_other_things_too_have_the_same_numbers_in_all_formats(page):
+    """The overview, the audit and the like: line by line, as multisets; a CSV file has the numbers before rounding."""
+    html = Rows(render(page)).found
+    tables = [a for a in page.artefacts(folded=False) if isinstance(a, Table)]
+    of_means = [a for a in tables if any(isinstance(c, Quantity | Difference) for x in a.lines for c in x.cells)]
+    plain_ones = [a for a in tables if a.name in html and (a not in of_means or a.name == "overview")]
+    names = {"overview", "failed-runs", "audit-impossible", "audit-floor", "audit-disagreements", "audit-repeats"}
+    assert names <= {a.name for a in plain_ones}
+    for table in plain_ones:
+        labels = [line.label for line in table.lines]
+        lines = [x[2:-2] for x in markdown(table).splitlines() if x.startswith("| ") and not x.startswith("| ---")]
+        told = by_label([re.sub(r"\\(.)", r"\1", line) for line in lines], " | ")
+        tex = [x.removesuffix(r" \\") for x in latex(table).splitlines() if " & " in x]
+        in_tex = by_label([x.replace(r"\allowbreak{}", "").replace(r"$\cdot$", "·") for x in tex], " & ")
+        values: dict[str, list[str]] = {}
+        for row in csv.DictReader(io.StringIO(comma_separated(table))):
+            label, *cells = row.values()
+            in_long_form = [row.get(name) or "" for name in ("value", "mean")] if "line" in row else cells
+            values.setdefault(label, []).extend(filter(is_number, in_long_form))
+        for label in dict.fromkeys(labels):
+            expected = numerals(told[label])
+            assert numerals(html[table.name][label]) == expected, (table.name, label)
+            assert numerals(in_tex[tex_label(label)]) == expected, (table.name, label)
+            for value in values.get(label, ()):
+                assert any(close(number, float(value)) for number in expected), (table.name, label, value)
+
+
+def is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", text))
+
+
+def tex_label(label: str) -> str:
+    return escape(label).replace(r"\allowbreak{}", "").replace(r"$\cdot$", "·")
+
+
 def test_escapes_of_markdown_are_undone_here_as_they_were_done_there():
     assert re.sub(r"\\(.)", r"\1", escape_markdown("a_b [c] | d")) == "a_b [c] | d"

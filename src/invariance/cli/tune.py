@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     INTERRUPTED,
     QUIET,
     STORE,
     Address,
     EngineName,
+    Fresh,
+    Reuse,
     StorePath,
     Workers,
     carry_out,
@@ -25,8 +28,10 @@ PICTURE = Path("invariance-tune.png")
 
 
 def tune(
-    data: Annotated[str, typer.Argument(help="The data set to tune on (see: list data).")],
-    method: Annotated[str, typer.Argument(help="The method (see: list methods).")],
+    data: Annotated[
+        str, typer.Argument(help="The data set to tune on (see: list data).", autocompletion=completion.data)
+    ],
+    method: Annotated[str, typer.Argument(help="The method (see: list methods).", autocompletion=completion.methods)],
     recipe: RecipeName = "default",
     trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all; those in the study count.")] = 50,
     rule: Annotated[
@@ -41,7 +46,7 @@ def tune(
             "--search",
             metavar="SECTION.FIELD=RANGE",
             help="Search a field in another range than the method's own: log:LOW:HIGH, uniform:LOW:HIGH, int:LOW:HIGH "
-            "or one-of:A:B. May be repeated.",
+            "or one-of:FIRST:SECOND. May be repeated.",
         ),
     ] = None,
     study: Annotated[Path, typer.Option("--study", help="The file of the search, an Optuna study.")] = Path("tune.db"),
@@ -50,6 +55,7 @@ def tune(
     engine: EngineName = "local",
     address: Address = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
@@ -63,7 +69,8 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address, device=device)
+    runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh)
+    reuse = Reuse()
     try:
         tuning = search_for(
             data,
@@ -78,13 +85,15 @@ def tune(
             study=study,
             store=store,
             engine=runner,
-            run=lambda specs: carry_out(specs, store, runner),
+            run=lambda specs: reuse.update(carry_out(specs, store, runner)),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs
         errors().print(f"what is finished is in {study} and {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     _show(tuning, picture, as_json=as_json)
+    if not as_json:
+        reuse.say()
     if not tuning.best:
         raise typer.Exit(3)
 

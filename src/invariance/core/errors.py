@@ -31,8 +31,9 @@ class InvarianceError(Exception):
 
     def __init__(self, message: object = "") -> None:
         text = clean(message)
-        ends = f"{text[: MAX_MESSAGE // 2]} … {text[-MAX_MESSAGE // 3 :]}"
-        super().__init__(text if len(text) <= MAX_MESSAGE else ends)
+        super().__init__(
+            text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE // 2]} … {text[-MAX_MESSAGE // 3 :]}"
+        )
 
 
 class UnknownName(InvarianceError, KeyError):

@@ -18,8 +18,8 @@ from invariance.estimators.inputs import to_environments
 from invariance.fitting.assess import predictions, targets
 from invariance.fitting.by_environment import Headline, Predictions
 
-MAX_ROWS = 20_000
-"""Rows that effects are compared on, drawn at random."""
+MAX_ROWS, MAX_SITES = 20_000, 50
+"""Rows that effects are compared on, and their sites, drawn at random."""
 
 
 def adverse_headlines(
@@ -45,7 +45,9 @@ def adverse_headlines(
 
 
 def _some_in_order(rows: Rows) -> Rows:
-    """At most ``MAX_ROWS`` rows, environment after environment."""
+    """At most ``MAX_ROWS`` rows of ``MAX_SITES`` environments, environment after environment."""
+    if len(rows.names) > MAX_SITES:
+        rows = rows.take(np.isin(rows.codes, np.random.default_rng(0).permutation(len(rows.names))[:MAX_SITES]))
     if len(rows) > MAX_ROWS:
         drawn = np.random.default_rng(0).permutation(len(rows))[:MAX_ROWS]
         rows = rows.take(np.isin(np.arange(len(rows)), drawn))

@@ -36,7 +36,7 @@ def test_groups_of_columns_get_rules(table):
     assert r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}" in text
     assert text.count(r"\begin{table}") == 1
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 3
-    assert r"GrayScale & 68.3 $\pm$ 0.3 & 68.33 $\pm$ 0.31 & $-$0.0" in text
+    assert r"GrayScale & 68.3 $\pm$ 0.3 & 68.33 $\pm$ 0.31 & 0.0" in text
 
 
 def test_a_table_that_is_longer_than_a_page_goes_on_on_the_next(table):

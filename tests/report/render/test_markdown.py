@@ -7,7 +7,7 @@ from invariance.report.render.markdown import escape, markdown
 
 def test_a_table_is_a_table(table):
     text = markdown(table)
-    assert "| GrayScale | 68.3 ± 0.3 | 68.33 ± 0.31 | −0.0 |" in text
+    assert "| GrayScale | 68.3 ± 0.3 | 68.33 ± 0.31 | 0.0 |" in text
     assert "**small batch · Colored-MNIST**" in text
     assert "[b] collapsed 1 of 3" in text
     assert text.endswith("*2 seeds*\n")

@@ -74,7 +74,7 @@ def test_a_text_table_has_a_column_for_each_part_of_a_quantity(table):
     first = text_tables(table)[0]
     assert first.title == "large batch · Colored-MNIST"
     assert first.names()[:4] == ["method", "average, ours", "average, printed", "average, difference"]
-    assert first.rows[0] == ("GrayScale", "68.3 ± 0.3", "68.33 ± 0.31", "−0.0", "69.3 ± 0.3", "68.33 ± 0.31", "+1.0")
+    assert first.rows[0] == ("GrayScale", "68.3 ± 0.3", "68.33 ± 0.31", "0.0", "69.3 ± 0.3", "68.33 ± 0.31", "+1.0")
     assert first.spans(0) == [("", 1), ("average", 3), ("gap", 3)]
 
 

@@ -17,7 +17,7 @@ def test_a_table_fits_into_a_hundred_columns(table):
     text = printed(table)
     assert max(map(len, text.splitlines())) <= 100
     assert "small batch · Colored-MNIST" in text
-    assert " ".join(text.split("GrayScale")[1].split()[:8]) == "68.3 ±0.3 68.33 −0.0 69.3 ±0.3 68.33 +1.0"
+    assert " ".join(text.split("GrayScale")[1].split()[:8]) == "68.3 ±0.3 68.33 0.0 69.3 ±0.3 68.33 +1.0"
     assert "b collapsed 1 of 3" in text
 
 

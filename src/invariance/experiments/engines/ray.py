@@ -25,6 +25,7 @@ from invariance.experiments import resume
 from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
 from invariance.experiments.run import ResumeState, Run, executing, failure, load_benchmark, resume_state
 from invariance.experiments.spec import Spec
+from invariance.experiments.stage_cache import stages
 from invariance.experiments.store import Store, work_folder
 
 REPORT_SECONDS = 1.0
@@ -74,12 +75,17 @@ class Result(NamedTuple):
 
     run: Run
     made_with: Provenance
+    reused: int = 0
 
 
 def work(
-    spec: Spec, data: Any, state: ResumeState | None, engine: Ray, driver: Provenance
+    spec: Spec, data: Any, state: ResumeState | None, engine: Ray, driver: Provenance, folder: Path | None
 ) -> Iterator[Step | ResumeState | Result]:
-    """The task: a run from its data and, if there is one, from its resume state."""
+    """The task: a run from its data and, if there is one, from its resume state.
+
+    Stages are shared by the tasks of nodes that see the driver's folder of them: its own machine, and those with the
+    same file system.
+    """
     import ray
 
     here = provenance()
@@ -88,12 +94,13 @@ def work(
             raise InvarianceError(f"a node has {name} {got} and the driver {wanted}; install the same on all machines")
     torch.set_num_threads(1)
     reported, saved = 0.0, time.monotonic()
-    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
+    shared = stages(spec, folder if folder and folder.is_dir() else None, engine.device, state)
+    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device, stages=shared)
     while True:
         try:
             snapshot, history, seconds = next(execution)
         except StopIteration as end:
-            yield Result(end.value.run, here)
+            yield Result(end.value.run, here, shared.updates if shared else 0)
             return
         now = time.monotonic()
         if now - reported >= REPORT_SECONDS:
@@ -122,6 +129,9 @@ class Driver:
 
     def __init__(self, engine: Ray, store: Path) -> None:
         self.engine, self.folder, self.store = engine, work_folder(store), Store(store)
+        self.stages = engine.stages(store)
+        if self.stages:
+            self.stages.mkdir(parents=True, exist_ok=True)  # a node where it is not to be seen does without
         self.ray = connect(engine.address)
         options = {"num_cpus": 1, "num_gpus": engine.gpus, "max_retries": 0, "num_returns": "streaming"}
         self.task = self.ray.remote(**options)(work)
@@ -139,8 +149,9 @@ class Driver:
             self.ray.cancel(stream, force=True)
             run.release()
         self.store.close()
-        with suppress(OSError):  # not empty, or another driver's
-            self.folder.rmdir()
+        for folder in filter(None, (self.folder, self.stages)):
+            with suppress(OSError):  # not empty, or another driver's
+                folder.rmdir()
 
     def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
         """Everything that is missing."""
@@ -189,7 +200,7 @@ class Driver:
         except Exception as error:  # a plug-in may raise anything
             return self._end(run, Result(failure(run.spec, error, 0.0), provenance()), resumable=True)
         state = resume.load(self._path(run.spec))
-        stream = self.task.remote(run.spec, data, state, self.engine, provenance())
+        stream = self.task.remote(run.spec, data, state, self.engine, provenance(), self.stages)
         self.under_way[stream] = run
         return None
 
@@ -251,4 +262,5 @@ class Driver:
         run.release()
         if not result:
             return Event("done", run.spec, status="there")
-        return Event("done", run.spec, 0, 0, result.run.seconds, result.run.status, result.run.reason)
+        made, reused = result.run, result.reused
+        return Event("done", run.spec, made.updates, made.updates, made.seconds, made.status, made.reason, reused)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -11,7 +10,7 @@ from invariance.core.artefacts import Boxes, Curve, Figure, Formula, Lines, Pane
 from invariance.core.text import clean
 from invariance.report.render.formats import plain
 from invariance.report.render.formulas import as_html
-from invariance.report.render.palette import Palette
+from invariance.report.render.palette import CURVE_SYMBOLS, Palette, symbols
 
 FEW_TICKS = 9
 """Up to so many places on a logarithmic axis are its ticks."""
@@ -23,8 +22,6 @@ FEW_BANDS = 4
 """Bands that are still told apart."""
 MANY_POINTS = 60
 """More points of a curve than this are not marked one by one."""
-SYMBOLS_OF_CURVES = ("circle", "square", "diamond", "pentagon", "hexagon", "star")
-"""What tells curves of one method apart in a panel."""
 FEW = 40
 """Up to so many values of a group are drawn as points too."""
 
@@ -34,15 +31,18 @@ def charts(figure: Figure, palette: Palette) -> list[dict[str, Any]]:
     heights = [z for panel in figure.panels if isinstance(panel, Surface) for row in panel.z for z in row]
     heights = [z for z in heights if math.isfinite(z)]
     span = (min(heights), max(heights)) if heights else (0.0, 1.0)
-    return [_chart(panel, palette, span) for panel in figure.panels]
+    own = symbols(figure)
+    return [_chart(panel, palette, span, own) for panel in figure.panels]
 
 
 def legend(figure: Figure, palette: Palette) -> list[dict[str, str]]:
     """Every curve of a figure once, as it is drawn; boxes are named on their axis."""
     curves = {c.label: c for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves if c.x or c.flags}
+    own = symbols(figure)
     return [
         {
             "name": clean(name),
+            "symbol": CURVE_SYMBOLS[own[name]] * (own[name] != next(iter(CURVE_SYMBOLS))),
             "colour": palette[curve.drawn_as].colour,
             "dash": "dash" if curve.dashed else palette[curve.drawn_as].dash,
         }
@@ -89,22 +89,22 @@ def _ticks(places: Sequence[float], names: Iterable[str]) -> dict[str, Any]:
     return {"tickvals": places, "ticktext": list(map(label, short)), "ticklabeloverflow": "allow"}
 
 
-def _chart(panel: Panel, palette: Palette, span: tuple[float, float]) -> dict[str, Any]:
+def _chart(panel: Panel, palette: Palette, span: tuple[float, float], own: Mapping[str, str]) -> dict[str, Any]:
     match panel:
         case Lines():
-            return _lines(panel, palette)
+            return _lines(panel, palette, own)
         case Boxes():
             return _boxes(panel, palette)
         case Surface():
             return _surface(panel, span)
 
 
-def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
+def _lines(panel: Lines, palette: Palette, own: Mapping[str, str]) -> dict[str, Any]:
     if panel.places:
         traces = [_dots(curve, i, len(panel.curves), palette) for i, curve in enumerate(panel.curves)]
     else:
         traces = [_band(curve, palette) for curve in panel.curves if curve.low and curve.high]
-        traces += [_line(curve, palette, panel, symbol) for curve, symbol in with_symbols(panel.curves)]
+        traces += [_line(curve, palette, panel, own[curve.label]) for curve in panel.curves]
         traces += [trace for curve in panel.curves for trace in _points(curve, palette)]
     layout: dict[str, Any] = {
         "xaxis": _axis(panel.x_label) | (_logarithmic([x for c in panel.curves for x in c.x]) if panel.log_x else {}),
@@ -121,14 +121,6 @@ def _lines(panel: Lines, palette: Palette) -> dict[str, Any]:
         layout["yaxis"]["range"] = [math.log10(end) for end in panel.span] if panel.log_y else list(panel.span)
     layout |= _marked(panel)
     return {"traces": traces, "layout": layout, "crowded": crowded(panel)}
-
-
-def with_symbols(curves: Sequence[Curve]) -> Iterator[tuple[Curve, str]]:
-    """Every curve with a symbol that no other one of its method has."""
-    seen: Counter[str] = Counter()
-    for curve in curves:
-        yield curve, SYMBOLS_OF_CURVES[seen[curve.drawn_as] % len(SYMBOLS_OF_CURVES)]
-        seen[curve.drawn_as] += 1
 
 
 def _marked(panel: Lines) -> dict[str, Any]:

@@ -18,10 +18,11 @@ def numbered(sentences: Sequence[str]) -> str:
 
 
 def fixed(value: float, decimals: int = 1, *, signed: bool = False) -> str:
-    """A number with so many decimals, and a minus that is as wide as a plus."""
+    """A number with so many decimals, and a minus that is as wide as a plus; what is rounded to zero has no sign."""
     if not math.isfinite(value):
         return NOTHING if math.isnan(value) else f"{MINUS if value < 0 else ''}∞"
-    return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", MINUS)
+    zero = round(value, decimals) == 0
+    return f"{0.0 if zero else value:{'+' if signed and not zero else ''}.{decimals}f}".replace("-", MINUS)
 
 
 def plain(value: float) -> str:

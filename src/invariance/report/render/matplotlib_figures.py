@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,16 @@ from matplotlib.text import Text
 
 from invariance.core.artefacts import Artefact, Boxes, Curve, Figure, Formula, Lines, Surface, Table
 from invariance.core.text import clean
-from invariance.report.render.charts import MANY_POINTS, SYMBOLS_OF_CURVES, crowded, few_ticks, with_symbols
+from invariance.report.render.charts import MANY_POINTS, crowded, few_ticks
 from invariance.report.render.drawn_table import draw_table
 from invariance.report.render.formats import plain
 from invariance.report.render.formulas import as_latex
 from invariance.report.render.latex import SYMBOLS
-from invariance.report.render.palette import INK, Palette, palette
+from invariance.report.render.palette import CURVE_SYMBOLS, INK, Palette, palette, symbols
 
 ACROSS = 3
 """Panels beside each other, at most."""
-MARKERS = dict(zip(SYMBOLS_OF_CURVES, "osDph*", strict=True))
+MARKERS = dict(zip(CURVE_SYMBOLS, "osDph*", strict=True))
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "invariance", "svg.fonttype": "path"}
 
@@ -55,7 +55,7 @@ def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
         axes.spines[["top", "right"]].set_visible(False)
         match panel:
             case Lines():
-                _lines(axes, panel, colours)
+                _lines(axes, panel, colours, symbols(figure))
             case Boxes():
                 _boxes(axes, panel, colours)
             case Surface():
@@ -64,11 +64,11 @@ def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
     return canvas
 
 
-def _lines(axes: Axes, panel: Lines, colours: Palette) -> None:
+def _lines(axes: Axes, panel: Lines, colours: Palette, own: Mapping[str, str]) -> None:
     triangles = {mark.x for mark in panel.marks if mark.kind == "triangle"}
-    for curve, symbol in with_symbols(panel.curves):
+    for curve in panel.curves:
         style = _style(colours, curve.drawn_as, dashed=curve.dashed)
-        marker = MARKERS[symbol] if len(curve.x) <= MANY_POINTS else ""
+        marker = MARKERS[own[curve.label]] if len(curve.x) <= MANY_POINTS else ""
         axes.plot(curve.x, curve.y, marker=marker, markersize=3.5, **style)
         _band(axes, curve, style["color"], crowded=crowded(panel))
         point = {"color": style["color"], "ls": ""}
@@ -160,7 +160,11 @@ def _legend(canvas: Canvas, figure: Figure, colours: Palette) -> None:
     curves = {c.label: c for panel in figure.panels if isinstance(panel, Lines) for c in panel.curves}
     if not curves:
         return
-    handles = [Line2D([], [], **_style(colours, c.drawn_as, dashed=c.dashed)) for c in curves.values()]
+    markers = {label: MARKERS[symbol] for label, symbol in symbols(figure).items()}
+    handles = [
+        Line2D([], [], marker=markers[label], markersize=3.5, **_style(colours, c.drawn_as, dashed=c.dashed))
+        for label, c in curves.items()
+    ]
     legend = canvas.legend(handles, [" "] * len(handles), loc="outside right center", frameon=False)
     for text, name in zip(legend.get_texts(), curves, strict=True):
         _words(text, name)

@@ -1,5 +1,6 @@
-"""A colour and a dash for every method that is drawn, the same wherever it is drawn."""
+"""A colour and a dash for every method, the same wherever it is drawn, and a symbol for each of its curves."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,9 @@ INK = "ink"
 
 Dash = Literal["solid", "dash", "dot", "dashdot"]
 DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
+
+CURVE_SYMBOLS = {"circle": "●", "square": "■", "diamond": "◆", "pentagon": "⬟", "hexagon": "⬢", "star": "★"}
+"""What tells curves of one method apart, as plotly calls it and as a letter."""
 
 
 class Style(NamedTuple):
@@ -37,6 +41,17 @@ def palette(artefacts: Iterable[Artefact]) -> Palette:
     for place, name in enumerate(name for name in drawn if name not in REFERENCES):
         chosen[name] = Style(COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
     return chosen | {name: REFERENCES[name] for name in drawn if name in REFERENCES}
+
+
+def symbols(figure: Figure) -> dict[str, str]:
+    """By label, a symbol that no other curve of the same method has in this figure."""
+    chosen: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for curve in (curve for panel in figure.panels if isinstance(panel, Lines) for curve in panel.curves):
+        if curve.label not in chosen:
+            chosen[curve.label] = list(CURVE_SYMBOLS)[seen[curve.drawn_as] % len(CURVE_SYMBOLS)]
+            seen[curve.drawn_as] += 1
+    return chosen
 
 
 def _names(artefact: Artefact) -> Iterator[str]:

@@ -56,7 +56,7 @@ def paired_table(results: Results, pairs: Iterable[Pair], what: str, metrics: Se
     if not any(isinstance(cell, Difference) and cell.values for line in lines for cell in line.cells):
         return ()
     columns = tuple(Column(metric, group) for group in groups for metric in metrics)
-    title = f"{study.title}: {what}"
+    title = f"{study.title.removesuffix('?')}: {what}"
     caption = f"{what[0].upper()}{what[1:]}. {CAPTION}"
     name = f"{study.name}-differences"
     return (Table(name, title, caption, "method", columns, tuple(lines), results.provenance, number=study.number),)
