@@ -21,10 +21,11 @@ import invariance
 from invariance.cli import main
 from invariance.data.formats.downloads import File, fetch, locate
 from invariance.data.images.image_files import listed, pictures
-from invariance.experiments.run import digest
+from invariance.experiments.run import digest, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
 from invariance.experiments.worker import Worker
+from invariance.tuning.tune import tune as search
 
 Act = Callable[[Path], object]
 State = tuple[str, ...]
@@ -143,7 +144,15 @@ def sweep(folder: Path) -> None:
 
 
 def tune(folder: Path) -> None:
-    command("tune", "two-bit", "irmv1", "--trials", "2", "--workers", "1", *SETTINGS, "--json")
+    """Two trials, their runs made in this process."""
+
+    def run(missing: list[Spec]) -> None:
+        with Store(folder / "runs.db") as store:
+            for spec in missing:
+                if not store.has(spec.key):
+                    store.add(execute(spec).run)
+
+    search("two-bit", "irmv1", trials=2, changes=SMALL, study=folder / "tune.db", store=folder / "runs.db", run=run)
 
 
 def build_cache(folder: Path) -> None:
@@ -208,7 +217,7 @@ def scenarios(port: int) -> list[Scenario]:
         Scenario("predict", first_fit, predict, partial(only, "out.csv")),
         Scenario("worker", lambda folder: None, work, stored, growing=True),
         Scenario("driver", sweep, lambda folder: sweeping(), stored, growing=True, kills=14, others=2),
-        Scenario("tune", lambda folder: None, tune, stored, growing=True, kills=10, others=1),
+        Scenario("tune", lambda folder: None, tune, stored, growing=True, kills=70, others=4),
         Scenario("image cache", images, build_cache, cached),
         download(port),
         Scenario("report", work, lambda folder: write_report(), reported),

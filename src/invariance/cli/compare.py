@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     INCOMPLETE,
     STORE,
@@ -17,7 +18,20 @@ from invariance.cli.follow import (
     ended,
     last_line,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, say, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    say,
+    writable,
+)
+from invariance.cli.tracking import Track
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -26,8 +40,12 @@ if TYPE_CHECKING:
 
 
 def compare(
-    data: Annotated[str, typer.Option("--data", help="The data set (see: list data).")] = "colored-digits",
-    methods: Annotated[str, typer.Option("--methods", help="Names joined by commas, or 'all'.")] = "all",
+    data: Annotated[
+        str, typer.Option("--data", help="The data set (see: list data).", autocompletion=completion.data)
+    ] = "colored-digits",
+    methods: Annotated[
+        str, typer.Option("--methods", help="Names joined by commas, or 'all'.", autocompletion=completion.methods)
+    ] = "all",
     recipe: RecipeName = "default",
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
@@ -36,6 +54,7 @@ def compare(
     address: Address = None,
     device: Device = "cpu",
     fresh: Fresh = False,
+    track: Track = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -51,8 +70,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
-    if not as_json:  # before the imports, which take a while
-        say(f"comparing {'all' if methods == 'all' else clean(methods)} methods on {clean(data)}, {seeds} seeds each")
+    if errors().is_terminal and not as_json:  # before the imports, which take a while
+        say(f"comparing methods on {clean(data)} …")
     from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
@@ -65,7 +84,9 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    reuse = carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(
+        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
+    )
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

@@ -5,13 +5,16 @@ from typing import Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.options import Json, out, print_json
 from invariance.core.text import clean
 
 
 def export(
     folder: Annotated[Path, typer.Argument(help="A folder that 'invariance fit' or 'invariance train' wrote.")],
-    how: Annotated[str, typer.Option("--format", help="onnx or torchscript.")] = "onnx",
+    how: Annotated[
+        str, typer.Option("--format", help="onnx or torchscript.", autocompletion=completion.exports)
+    ] = "onnx",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The file to write (default: FOLDER.onnx or FOLDER.pt).")
     ] = None,

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from invariance.cli.options import errors, out, say_partial
+from invariance.cli import completion
+from invariance.cli.options import errors, out, say, say_partial
+from invariance.cli.tracking import track_run, tracking
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -34,7 +36,12 @@ MONTH = 365.25 / 12 * DAY
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="Where runs are made: local (processes of this machine) or ray (a cluster).")
+    str,
+    typer.Option(
+        "--engine",
+        help="Where runs are made: local (processes of this machine) or ray (a cluster).",
+        autocompletion=completion.listed("local", "ray"),
+    ),
 ]
 Address = Annotated[
     str | None,
@@ -76,8 +83,9 @@ class Reuse(Counter[str]):
             )
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> Reuse:
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> Reuse:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+    tracker = tracking(track)
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
@@ -96,11 +104,15 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> Reuse:
                 follow.see(event)
                 if event.kind == "done":
                     reuse.see(event)
+                if tracker and event.kind == "done" and event.status != "failed":
+                    track_run(tracker, event.spec, store)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
+    if tracker:
+        say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
     return reuse
 
 
@@ -245,7 +257,7 @@ class Follow:
         text = f"{self.done} of {len(self.specs)} runs"
         self.bar.update(self.total, completed=part, description=text, left=self.left())
         if self.bar.disable and time.monotonic() - self.last_print > QUIET:
-            print(", ".join(filter(None, (text, self.left()))), file=sys.stderr, flush=True)
+            say(", ".join(filter(None, (text, self.left()))))
             self.last_print = time.monotonic()
 
     def conclude(self) -> None:

@@ -6,8 +6,19 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, Address, EngineName, Fresh, StorePath, Workers, carry_out, ended, last_line
-from invariance.cli.options import Device
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    EngineName,
+    Fresh,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    last_line,
+)
+from invariance.cli.options import Device, Json, print_json
+from invariance.cli.tracking import Track
 
 
 def run(
@@ -17,7 +28,9 @@ def run(
     address: Address = None,
     device: Device = "cpu",
     fresh: Fresh = False,
+    track: Track = None,
     store: StorePath = STORE,
+    as_json: Json = False,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
     from invariance.core.errors import BadValue, InvarianceError
@@ -39,6 +52,9 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh))
+    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track)
     reuse.say()
-    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))
+    how = ended(specs, store)
+    if as_json:
+        print_json({"store": str(store), "runs": how.runs, "status": dict(how.counts)})
+    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", how, quiet=as_json)

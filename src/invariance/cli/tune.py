@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     INTERRUPTED,
     QUIET,
@@ -27,8 +28,10 @@ PICTURE = Path("invariance-tune.png")
 
 
 def tune(
-    data: Annotated[str, typer.Argument(help="The data set to tune on (see: list data).")],
-    method: Annotated[str, typer.Argument(help="The method (see: list methods).")],
+    data: Annotated[
+        str, typer.Argument(help="The data set to tune on (see: list data).", autocompletion=completion.data)
+    ],
+    method: Annotated[str, typer.Argument(help="The method (see: list methods).", autocompletion=completion.methods)],
     recipe: RecipeName = "default",
     trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all; those in the study count.")] = 50,
     rule: Annotated[

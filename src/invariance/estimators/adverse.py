@@ -71,15 +71,16 @@ def _columns(environments: Sequence[Environment], f: Sequence[Tensor]) -> tuple[
 def _tilted(environments: Sequence[Environment], x: Sequence[Tensor], f: Sequence[Tensor], labels: int) -> AdverseSite:
     """The rows with weights that move effects on the log-odds of each class against the rest."""
     tests = labels if labels > 2 else 1
-    weights = [_weights(e) for e in environments]
+    columns, sizes = torch.cat(list(x)), tuple(map(len, x))
+    weight = torch.cat([_weights(e) for e in environments])
     shifts, p_values = [], dict[int, float]()
     for k in range(tests):
         offset = torch.cat([_against_rest(part.double(), k) for part in f])
         y = torch.cat([(e.y == (k if tests > 1 else 1)).double() for e in environments])
-        effects = compared(Sites.of(x, weights), y, offset, LEVEL / tests)
+        effects = compared(Sites(columns, y, offset, weight, sizes), LEVEL / tests)
         for i in effects.varying:
             p_values[i] = min(p_values.get(i, 1.0), tests * float(effects.p_value[i]))
-        shifts.append(torch.cat(list(x)) @ (effects.adverse - effects.mean))
+        shifts.append(columns @ (effects.adverse - effects.mean))
     by_class = torch.stack(shifts if tests > 1 else [-shifts[0] / 2, shifts[0] / 2], dim=1)  # [n, K]
     tilted = _keeping_class_shares(environments, by_class - by_class.mean(1, keepdim=True))
     site = tuple(replace(e, weight=weight) for e, weight in zip(environments, tilted, strict=True))

@@ -5,7 +5,8 @@
 2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
 3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
    that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
-   A candidate that is no better than a constant is out. ERM is kept unless another one is better by ``MIN_GAIN``.
+   A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, unless another one is better
+   by ``MIN_GAIN``.
 
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
@@ -21,6 +22,7 @@ from torch import Tensor
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
+from invariance.core.html import html_table
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
@@ -100,8 +102,21 @@ class Choice:
     def __str__(self) -> str:
         """What gives the same model by name: the method, its fields, and its hidden layers."""
         fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
-        fields |= {"hidden": "+".join(map(str, self.hidden))}
+        fields |= {"hidden": self.hidden}
+        fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
         return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
+
+    def _repr_html_(self) -> str:
+        header = ("candidate", "γ", "risk as it is", "where effects turn", "")
+        rows = [
+            (
+                *(each.method, f"{gamma:g}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
+                *(each.risk, each.adverse_risk, "chosen" if each.objective == self.objective else ""),
+            )
+            for each in self.candidates
+        ]
+        notes = f"{self.reason[:1].upper()}{self.reason[1:]}. Risks are in units of the best constant's."
+        return html_table(header, rows, title=f"Method: {self.method}", notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""

@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[int, ...], ...] = ((32,),)
 """Hidden layers that ``method="auto"`` tries beside a linear model."""
 MAX_ENVIRONMENTS = 50
 """With more environments, Env-PoE is not tried: the cost of an environment classifier grows with their number."""
-FULL_BATCH_ROWS, BATCH_ROWS = 8192, 4096
+FULL_BATCH_ROWS, BATCH_ROWS = 20_000, 4096
 """Up to this number of rows, batches are full; beyond it, the number of rows per batch."""
 UPDATES = 200
 """With full batches; twice as many with smaller ones."""

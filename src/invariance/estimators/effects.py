@@ -7,7 +7,8 @@ The model of all sites together has one effect of every column, beside what ERM 
 For each column, Rao's score test asks whether effects δ_e that differ between sites would fit better (χ² with E − 1
 degrees of freedom, corrected for the number of columns that matter). The most significant column gets effects by site,
 and the rest are tested again beside it, until none is left: a column that only goes along with one that varies is not
-taken for it. The test needs no model of one site alone, so sites may be small.
+taken for it. Where one factor per site for all effects explains the differences, labels are noisier at some sites, and
+no column varies. The test needs no model of one site alone, so sites may be small.
 
 A column's effects have a mean m and a deviation τ between sites, beyond what chance explains, by the random-effects
 model of a meta-analysis (DerSimonian and Laird 1986). One more site has an effect within m ± κτ in 19 of 20 cases, with
@@ -15,7 +16,7 @@ model of a meta-analysis (DerSimonian and Laird 1986). One more site has an effe
 against m, but no more than the reverse, −m. Two sites are enough for it, and so is a trend that never crosses zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -51,53 +52,43 @@ class Effects(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Standardised columns [n, d] of all sites, rows of one site after those of another, and the rows' weights [n]."""
+    """Rows of several sites, those of one after those of another: columns of variance 1, labels 0 and 1, ERM's outputs.
+
+    ``x`` is [n, d]; ``y``, ``f`` and the rows' weights are [n].
+    """
 
     x: Tensor
+    y: Tensor
+    f: Tensor
     weight: Tensor
     sizes: tuple[int, ...]
-
-    @classmethod
-    def of(cls, x: Sequence[Tensor], weights: Sequence[Tensor]) -> "Sites":
-        """From the columns [n, d] and weights [n] of each site."""
-        return cls(torch.cat(list(x)), torch.cat(list(weights)), tuple(map(len, x)))
 
     def apart(self, values: Tensor) -> Tensor:
         """One column per site, with the ``values`` [n] of its rows and zeros elsewhere, [n, E]."""
         return torch.block_diag(*(part.unsqueeze(1) for part in values.split(self.sizes)))
 
 
-def compared(sites: Sites, y: Tensor, f: Tensor, level: float) -> Effects:
-    """Effects on the log-odds of ``y`` = 1 beside ``f``, [n] each; those vary whose p-value is below ``level``."""
+def compared(sites: Sites, level: float) -> Effects:
+    """Effects on the log-odds of y = 1 beside f; those vary whose p-value is below ``level``."""
     d, number = sites.x.shape[1], len(sites.sizes)
-    z = torch.cat([sites.x, sites.apart(torch.ones_like(f))], dim=1)
-    ridge = torch.full((z.shape[1],), RIDGE, dtype=z.dtype)
-    slopes = torch.linalg.lstsq(sites.x, (f - f.mean()).unsqueeze(1), driver="gelsd").solution.squeeze(1)
-    p_value = torch.ones(d, dtype=z.dtype)
-    mean = adverse = matters = torch.zeros(0)
-    varying: list[int] = []
-    deviation = 0.0
-    while True:
-        model = _fitted(sites, z, y, f, ridge)
-        if varying:
-            deviation = max(deviation, _deviation(sites, model, varying[-1], model.b[-number:]))
-            adverse[varying[-1]] = against(mean[varying[-1]], deviation, number)
-        else:
-            mean = slopes + model.b[:d]
-            adverse = mean.clone()
-            matters = mean.abs() > MIN_Z * model.inverse.diagonal()[:d].sqrt()
-        rest = [i for i in matters.nonzero().squeeze(1).tolist() if i not in varying]
-        tests = {i: _score_test(sites, model, i) for i in rest}
-        best = min(tests, key=lambda i: tests[i].p_value, default=None)
-        if best is None or len(varying) == MAX_VARYING:
+    model = Fitted.of(sites, torch.cat([sites.x, sites.apart(torch.ones_like(sites.f))], dim=1))
+    f = (sites.f - sites.f.mean()).unsqueeze(1)
+    mean = torch.linalg.lstsq(sites.x, f, driver="gelsd").solution.squeeze(1) + model.b[:d]
+    matters = (mean.abs() > MIN_Z * model.inverse.diagonal()[:d].sqrt()).nonzero().squeeze(1).tolist()
+    adverse, p_value = mean.clone(), torch.ones_like(mean)
+    columns = {i: sites.x[:, i] for i in matters}
+    limit = level / max(1, len(matters))
+    if _scale_explains(sites, model, columns, limit):
+        return Effects(mean, adverse, p_value)
+    while columns and len(matters) - len(columns) < MAX_VARYING:
+        best, test = _most_significant(sites, model, columns)
+        if test.p_value >= limit:
             break
-        p_value[best] = min(1.0, tests[best].p_value * int(matters.sum()))
-        if p_value[best] >= level:
-            break
-        varying.append(best)
-        deviation = _deviation(sites, model, best, tests[best].step)
-        z = torch.cat([z, sites.apart(sites.x[:, best])], dim=1)
-        ridge = torch.cat([ridge, torch.full((number,), SITE_RIDGE, dtype=z.dtype)])
+        column = columns.pop(best)
+        before, model = model, model.beside(sites, column)
+        steps = (before, test.step), (model, model.b[-number:])  # the first understates large deviations
+        deviation = max(_deviation(sites, own, column, effects) for own, effects in steps)
+        adverse[best], p_value[best] = against(mean[best], deviation, number), test.p_value * len(matters)
     return Effects(mean, adverse, p_value)
 
 
@@ -107,31 +98,51 @@ def against(mean: Tensor, deviation: Tensor | float, sites: int) -> Tensor:
     return torch.maximum(mean.abs() - kappa * deviation, -mean.abs()) * mean.sign()
 
 
+def _scale_explains(sites: Sites, model: "Fitted", columns: Mapping[int, Tensor], limit: float) -> bool:
+    """Whether one factor per site for all effects explains the differences better than any column, and all of them."""
+    if not columns:
+        return False
+    scale = (sites.f - sites.f.mean()) / sites.f.std().clamp(min=1e-9)
+    _, best = _most_significant(sites, model, columns)
+    if _score_test(sites, model, scale).p_value >= best.p_value:
+        return False
+    _, rest = _most_significant(sites, model.beside(sites, scale), columns)
+    return rest.p_value >= limit
+
+
 class Fitted(NamedTuple):
     """The model of all sites: coefficients b [p] of ``z`` [n, p], weighted residuals r and variances p(1 − p) [n].
 
-    ``inverse`` [p, p] is that of its information.
+    ``ridge`` [p] is that of each coefficient, ``inverse`` [p, p] that of the information.
     """
 
     z: Tensor
+    ridge: Tensor
     b: Tensor
     r: Tensor
     variance: Tensor
     inverse: Tensor
 
+    @classmethod
+    def of(cls, sites: Sites, z: Tensor, ridge: Tensor | None = None) -> "Fitted":
+        """By Newton's method."""
+        ridge = torch.full((z.shape[1],), RIDGE, dtype=z.dtype) if ridge is None else ridge
+        b, step = torch.zeros_like(ridge), torch.zeros_like(ridge)
+        for _ in range(NEWTON_STEPS):
+            b = b - step * min(1.0, 2 / max(float(step.abs().max()), 1e-9))
+            p = torch.sigmoid(sites.f + z @ b)
+            variance = sites.weight * p * (1 - p)
+            information = (z * variance.unsqueeze(1)).T @ z + ridge.diag()
+            step = torch.linalg.solve(information, z.T @ (sites.weight * (p - sites.y)) + ridge * b)
+            if step.abs().max() < 1e-5:
+                break
+        return cls(z, ridge, b, sites.weight * (sites.y - p), variance, torch.linalg.inv(information))
 
-def _fitted(sites: Sites, z: Tensor, y: Tensor, f: Tensor, ridge: Tensor) -> Fitted:
-    """By Newton's method."""
-    b = torch.zeros_like(ridge)
-    for _ in range(NEWTON_STEPS):
-        p = torch.sigmoid(f + z @ b)
-        variance = sites.weight * p * (1 - p)
-        information = (z * variance.unsqueeze(1)).T @ z + ridge.diag()
-        step = torch.linalg.solve(information, z.T @ (sites.weight * (p - y)) + ridge * b)
-        if step.abs().max() < 1e-5:
-            break
-        b = b - step * min(1.0, 2 / max(float(step.abs().max()), 1e-9))
-    return Fitted(z, b, sites.weight * (y - p), variance, torch.linalg.inv(information))
+    def beside(self, sites: Sites, column: Tensor) -> "Fitted":
+        """The model with effects of a column [n] by site, whose coefficients are the last E."""
+        apart = sites.apart(column)
+        ridge = torch.full((apart.shape[1],), SITE_RIDGE, dtype=apart.dtype)
+        return Fitted.of(sites, torch.cat([self.z, apart], dim=1), torch.cat([self.ridge, ridge]))
 
 
 class ScoreTest(NamedTuple):
@@ -141,9 +152,14 @@ class ScoreTest(NamedTuple):
     step: Tensor
 
 
-def _score_test(sites: Sites, model: Fitted, i: int) -> ScoreTest:
-    """Of column ``i``, with the variance of the scores over rows (a sandwich), which holds if the model does not."""
-    apart = sites.apart(sites.x[:, i])  # [n, E]
+def _most_significant(sites: Sites, model: Fitted, columns: Mapping[int, Tensor]) -> tuple[int, ScoreTest]:
+    tests = {i: _score_test(sites, model, column) for i, column in columns.items()}
+    return min(tests.items(), key=lambda item: item[1].p_value)
+
+
+def _score_test(sites: Sites, model: Fitted, column: Tensor) -> ScoreTest:
+    """Of a column [n], with the variance of the scores over rows (a sandwich), which holds if the model does not."""
+    apart = sites.apart(column)  # [n, E]
     cross = (apart * model.variance.unsqueeze(1)).T @ model.z
     influence = (apart - model.z @ (model.inverse @ cross.T)) * model.r.unsqueeze(1)
     values, vectors = torch.linalg.eigh(influence.T @ influence)
@@ -155,9 +171,9 @@ def _score_test(sites: Sites, model: Fitted, i: int) -> ScoreTest:
     return ScoreTest(float(chi2.sf(q, max(1, int(used.sum())))), step)
 
 
-def _deviation(sites: Sites, model: Fitted, i: int, effects: Tensor) -> float:
-    """τ of the ``effects`` [E] of column ``i``, weighted by the information about them."""
-    own = torch.stack([part.sum() for part in (model.variance * sites.x[:, i].square()).split(sites.sizes)])
+def _deviation(sites: Sites, model: Fitted, column: Tensor, effects: Tensor) -> float:
+    """τ of the ``effects`` [E] of a column, weighted by the information about them."""
+    own = torch.stack([part.sum() for part in (model.variance * column.square()).split(sites.sizes)])
     own = own.clamp(min=1e-12)
     centre = (own * effects).sum() / own.sum()
     q = float((own * (effects - centre).square()).sum())

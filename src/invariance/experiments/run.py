@@ -223,6 +223,7 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
         diagnostics,
         held.risk,
         held.homogeneity,
+        snapshot.trained,
     )
 
 

@@ -132,11 +132,17 @@ class AnnealedMethod(Method):
     """Whether γ_t is all that an update takes from the clock, and one with γ_t = 0 is ERM's; then runs share them."""
 
     gamma: NonNegative = 1e6
+    """The weight γ of the penalty once it has set in. 10⁶ is what the ICLR 2023 paper prints."""
     gamma_before: NonNegative = 1.0
+    """Its weight before that, during the warm-up. As in the code of Arjovsky et al."""
     divide_by: Divisor = "gamma"
+    """What the whole sum is divided by, so that gradients keep their size. As in the code of Arjovsky et al."""
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
     reduction: Literal["mean", "sum"] = "mean"
+    """Whether environments are averaged or added. As in the code of Arjovsky et al."""
     gamma_alone: NonNegative | None = None
+    """γ in a run that was to be debiased and found no cue; None is ``gamma``. Ours."""
 
     def alone(self) -> Self:
         """With ``gamma_alone``, if there is one."""
@@ -177,6 +183,8 @@ class PenalisedMethod(AnnealedMethod):
 
     reads_features: ClassVar[bool] = True
     """Whether the penalty looks at z. If not, z comes without columns and a full batch needs no memory for it."""
+    standalone: ClassVar[bool] = True
+    """Whether the penalty means the same without the rest of the method, in another training loop."""
 
     @abstractmethod
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:

@@ -57,6 +57,7 @@ class EnvPoE(Method):
     }
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """With an environment classifier: for a third of the epochs, where the recipe does not say."""

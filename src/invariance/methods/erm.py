@@ -26,6 +26,7 @@ class ERM(Method):
     needs_environments: ClassVar[int] = 1
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """Without debiasing: ERM with it is another method, Env-PoE."""

@@ -53,7 +53,9 @@ class Fishr(PenalisedMethod):
     }
 
     coordinates: Literal["sum", "mean"] = "sum"
+    """Whether the coordinates of the gradient variance are added or averaged."""
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The decay of a moving average of the variances over steps; 0 is none."""
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         if self.ema:

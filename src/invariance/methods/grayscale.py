@@ -27,6 +27,7 @@ class GrayScale(Method):
     oracle: ClassVar[bool] = True
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """As ERM's: without debiasing."""

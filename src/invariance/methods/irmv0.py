@@ -37,6 +37,7 @@ class IRMv0(PenalisedMethod):
         "two-phase": {"gamma": 1e4, "gamma_before": 0.0, "estimator": "split"},
     }
     estimator: Estimator = "squared"
+    """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ class IRMv1(PenalisedMethod):
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
 
     estimator: Estimator = "squared"
+    """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         return self.reduce(squared_norm(self.estimator, batch, scale_gradient, z, f))

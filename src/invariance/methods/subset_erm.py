@@ -39,7 +39,7 @@ class SubsetERM(Method):
     """
 
     title: ClassVar[str] = "Subset ERM"
-    formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ(x_S)),  S: inputs whose effects do not vary between environments"
+    formula: ClassVar[str] = "min_{w,θ} mean_e R^e(w∘θ(x_S))"
     citation: ClassVar[str] = "Rojas-Carulla et al., Invariant models for causal transfer learning, JMLR 2018"
     differs: ClassVar[tuple[str, ...]] = (
         "The authors test subsets of the inputs for residuals that are distributed alike in all environments; here the "
@@ -47,7 +47,9 @@ class SubsetERM(Method):
     )
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖², as ERM's."""
     without: tuple[NonNegativeInt, ...] = ()
+    """Numbers of the columns, or of the channels of images, that are left out."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """As ERM's: without debiasing."""

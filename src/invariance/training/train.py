@@ -32,7 +32,8 @@ DEBIASING = "debiasing."
 class Snapshot:
     """A run after ``step`` of ``steps`` updates: ``model`` is what would be used now, ``state()`` resumes from here.
 
-    ``note`` says so where the run was to be debiased and has no logit offset.
+    ``note`` says so where the run was to be debiased and has no logit offset. ``trained`` is whether the model has had
+    an update: not yet, while an environment classifier learns.
     """
 
     step: int
@@ -42,6 +43,7 @@ class Snapshot:
     finished: bool
     state: Callable[[], StateDict] = field(repr=False)
     note: str = ""
+    trained: bool = True
 
 
 def train(
@@ -130,6 +132,7 @@ def _first(classifier: Training, training: Training) -> Snapshot:
         training.current(),
         False,
         lambda: training.state() | {f"{DEBIASING}{name}": tensor for name, tensor in classifier.state().items()},
+        trained=False,
     )
 
 
