@@ -18,7 +18,19 @@ from invariance.cli.follow import (
     ended,
     last_line,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, say, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    say,
+    writable,
+)
 from invariance.cli.tracking import Track
 from invariance.core.text import clean
 
@@ -58,8 +70,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
-    if not as_json:  # before the imports, which take a while
-        say(f"comparing {'all' if methods == 'all' else clean(methods)} methods on {clean(data)}, {seeds} seeds each")
+    if errors().is_terminal and not as_json:  # before the imports, which take a while
+        say(f"comparing methods on {clean(data)} …")
     from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns

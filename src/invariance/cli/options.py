@@ -184,4 +184,4 @@ def draw(figure: "Artefact", path: Path, what: str, *, quiet: bool) -> None:
         drawn(figure, path, path.suffix.lower().removeprefix("."))
         note = f"{what}: {path}"
     if not quiet:
-        out().print(note, highlight=False)
+        out().print(note, highlight=False, markup=False)  # [report] is an extra, no style

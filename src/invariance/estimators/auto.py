@@ -5,7 +5,8 @@
 2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
 3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
    that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
-   A candidate that is no better than a constant is out. ERM is kept unless another one is better by ``MIN_GAIN``.
+   A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, unless another one is better
+   by ``MIN_GAIN``.
 
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """

@@ -70,7 +70,7 @@ def _outputs(answers: Predictions) -> Tensor:
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
 
-def names_of(site: AdverseSite, columns: Sequence[tuple[str, slice]]) -> tuple[str, ...]:
-    """The names of the columns whose effects vary, in their order; none for principal components."""
-    inputs: NDArray[np.int64] = np.asarray(site.columns, dtype=np.int64)
-    return tuple(name for name, place in columns if ((inputs >= place.start) & (inputs < place.stop)).any())
+def names_of(inputs: Sequence[int], columns: Sequence[tuple[str, slice]]) -> tuple[str, ...]:
+    """The names of the columns that some inputs belong to, in their order."""
+    places: NDArray[np.int64] = np.asarray(inputs, dtype=np.int64)
+    return tuple(name for name, place in columns if ((places >= place.start) & (places < place.stop)).any())
