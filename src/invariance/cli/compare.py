@@ -9,6 +9,7 @@ from invariance.cli.follow import (
     INCOMPLETE,
     STORE,
     Address,
+    Checkpoints,
     EngineName,
     StorePath,
     Workers,
@@ -31,6 +32,7 @@ def compare(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     selection: Annotated[
         str,
@@ -59,7 +61,7 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints))
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

@@ -39,6 +39,14 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoints",
+        metavar="URI",
+        help="With --engine ray: where tasks keep checkpoints, such as s3://bucket/folder.",
+    ),
+]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")

@@ -10,6 +10,7 @@ import typer
 from invariance.cli.follow import (
     STORE,
     Address,
+    Checkpoints,
     EngineName,
     StorePath,
     Workers,
@@ -48,6 +49,7 @@ def reproduce(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
@@ -80,7 +82,7 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device))
+    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints))
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from invariance.cli.follow import STORE, Address, EngineName, StorePath, Workers, carry_out, ended, last_line
+from invariance.cli.follow import (
+    STORE,
+    Address,
+    Checkpoints,
+    EngineName,
+    StorePath,
+    Workers,
+    carry_out,
+    ended,
+    last_line,
+)
 from invariance.cli.options import Device
 
 
@@ -15,6 +25,7 @@ def run(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     store: StorePath = STORE,
 ) -> None:
@@ -38,5 +49,5 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device))
+    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints))
     last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))

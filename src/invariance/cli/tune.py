@@ -11,6 +11,7 @@ from invariance.cli.follow import (
     QUIET,
     STORE,
     Address,
+    Checkpoints,
     EngineName,
     StorePath,
     Workers,
@@ -49,6 +50,7 @@ def tune(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
@@ -63,7 +65,7 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address, device=device)
+    runner = chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints)
     try:
         tuning = search_for(
             data,

@@ -17,9 +17,16 @@ def chosen(
     address: str | None = None,
     save_every: float | None = None,
     device: str = "cpu",
+    checkpoints: str | None = None,
 ) -> Engine:
     """The named engine with those of the options that are given."""
-    options = {"workers": workers, "address": address, "save_every": save_every, "device": device}
+    options = {
+        "workers": workers,
+        "address": address,
+        "save_every": save_every,
+        "device": device,
+        "checkpoints": checkpoints,
+    }
     return ENGINES.create(name, {option: value for option, value in options.items() if value is not None})
 
 
@@ -32,6 +39,10 @@ def run_all(
     address: str | None = None,
     save_every: float | None = None,
     device: str = "cpu",
+    checkpoints: str | None = None,
 ) -> Iterator[Event]:
     """Run what is missing in the store and yield events; closing the iterator stops the runs."""
-    return chosen(engine, workers=workers, address=address, save_every=save_every, device=device).run(specs, store)
+    made_by = chosen(
+        engine, workers=workers, address=address, save_every=save_every, device=device, checkpoints=checkpoints
+    )
+    return made_by.run(specs, store)

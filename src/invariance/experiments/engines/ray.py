@@ -2,12 +2,13 @@
 
 Tasks send what they find to the driver: progress, resume states, and at last the run. Only the driver writes the store
 and the resume states beside it, so both are as the local engine leaves them, and either engine goes on where the other
-was stopped. A run whose node is lost goes on elsewhere from its last resume state; a run whose process dies has failed.
+was stopped. With a URI for ``checkpoints``, tasks keep resume states there instead. A run whose node is lost goes on
+elsewhere from its last resume state; a run whose process dies has failed.
 """
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -23,7 +24,17 @@ from invariance.core.ray_cluster import connect, nodes
 from invariance.core.shipment import Packer, unpacked
 from invariance.experiments import resume
 from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
-from invariance.experiments.run import ResumeState, Run, executing, failure, load_benchmark, resume_state
+from invariance.experiments.remote_states import RemoteStates
+from invariance.experiments.run import (
+    Executed,
+    Progress,
+    ResumeState,
+    Run,
+    executing,
+    failure,
+    load_benchmark,
+    resume_state,
+)
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 
@@ -43,6 +54,8 @@ class Ray(Engine):
 
     save_every: NonNegative = 30.0
     address: str | None = None
+    checkpoints: str | None = None
+    """A URI that all machines reach: tasks keep resume states there, and not through the driver."""
 
     def capacity(self) -> int:
         machines = nodes(connect(self.address))
@@ -52,6 +65,11 @@ class Ray(Engine):
     def gpus(self) -> int:
         """That a run needs, beside a core."""
         return int(self.device.startswith("cuda"))
+
+    @property
+    def states(self) -> RemoteStates | None:
+        """Where tasks keep their resume states themselves."""
+        return RemoteStates(self.checkpoints) if self.checkpoints else None
 
     def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
         driver = Driver(self, store.absolute())
@@ -69,6 +87,12 @@ class Step(NamedTuple):
     seconds: float
 
 
+class Saved(NamedTuple):
+    """A task has saved a resume state after some updates, at the URI of the engine."""
+
+    step: int
+
+
 class Result(NamedTuple):
     """A task's run, and what it was made with."""
 
@@ -78,29 +102,47 @@ class Result(NamedTuple):
 
 def work(
     spec: Spec, data: Any, state: ResumeState | None, engine: Ray, driver: Provenance
-) -> Iterator[Step | ResumeState | Result]:
+) -> Iterator[Step | ResumeState | Saved | Result]:
     """The task: a run from its data and, if there is one, from its resume state."""
     import ray
 
     here = provenance()
+    check_versions(here, driver)
+    torch.set_num_threads(1)
+    state = (engine.states.load(spec.key) if engine.states else None) or state
+    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
+    executed = yield from reported(execution, engine, spec.key)
+    yield Result(executed.run, here)
+
+
+def check_versions(here: Provenance, driver: Provenance) -> None:
+    """Refuse to compute with other versions than the driver's."""
     for name in ("invariance", "torch"):
         if (got := here["versions"][name]) != (wanted := driver["versions"][name]):
             raise InvarianceError(f"a node has {name} {got} and the driver {wanted}; install the same on all machines")
-    torch.set_num_threads(1)
-    reported, saved = 0.0, time.monotonic()
-    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
+
+
+def reported(
+    execution: Generator[Progress, None, Executed], engine: Ray, key: str
+) -> Generator[Step | ResumeState | Saved, None, Executed]:
+    """What the driver is told of an execution while it lasts, and then what came of it."""
+    told, saved = 0.0, time.monotonic()
     while True:
         try:
             snapshot, history, seconds = next(execution)
         except StopIteration as end:
-            yield Result(end.value.run, here)
-            return
+            executed: Executed = end.value
+            return executed
         now = time.monotonic()
-        if now - reported >= REPORT_SECONDS:
+        if now - told >= REPORT_SECONDS:
             yield Step(snapshot.step, snapshot.steps, seconds)
-            reported = now
+            told = now
         if now - saved >= engine.save_every and (partial := resume_state(snapshot, history, seconds)):
-            yield partial._replace(state={name: tensor.cpu() for name, tensor in partial.state.items()})
+            if engine.states:
+                engine.states.save(partial, key)
+                yield Saved(snapshot.step)
+            else:
+                yield partial._replace(state={name: tensor.cpu() for name, tensor in partial.state.items()})
             saved = now
 
 
@@ -121,7 +163,8 @@ class Driver:
     """Starts tasks, receives what they send, and writes it."""
 
     def __init__(self, engine: Ray, store: Path) -> None:
-        self.engine, self.folder, self.store = engine, work_folder(store), Store(store)
+        self.engine, self.states = engine, engine.states
+        self.folder, self.store = work_folder(store), Store(store)
         self.ray = connect(engine.address)
         options = {"num_cpus": 1, "num_gpus": engine.gpus, "max_retries": 0, "num_returns": "streaming"}
         self.task = self.ray.remote(**options)(work)
@@ -220,8 +263,9 @@ class Driver:
             case Step():
                 run.seconds = content.seconds
                 return Event("step", run.spec, **content._asdict())
-            case ResumeState():
-                resume.save(content, self._path(run.spec))
+            case ResumeState() | Saved():
+                if isinstance(content, ResumeState):
+                    resume.save(content, self._path(run.spec))
                 run.losses = 0
                 return None
         del self.under_way[stream]
@@ -248,6 +292,8 @@ class Driver:
             self.store.add(result.run, result.made_with)
         if not resumable:
             resume.remove(self._path(run.spec))
+            if self.states:
+                self.states.remove(run.spec.key)
         run.release()
         if not result:
             return Event("done", run.spec, status="there")
