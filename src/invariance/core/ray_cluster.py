@@ -25,6 +25,9 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 The variable is named after the systems where they are off by default."""
 PRIVATE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 """For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""
+QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+"""Ray prints what its processes notice, such as a worker that died, to standard output, among the results of a command;
+every line that matches is left out. What happens to a run, its own line says."""
 CONNECT_SECONDS = 10.0
 
 
@@ -113,7 +116,7 @@ def _set_environment(address: str | None) -> None:
         wanted = LOOPBACK | PRIVATE
     else:
         wanted = LOOPBACK if is_loopback(address) else {}
-    for name, value in wanted.items():
+    for name, value in (wanted | QUIET).items():
         os.environ.setdefault(name, value)
 
 
