@@ -139,7 +139,7 @@ class Pixels(StoredRows):
     """Images as bytes, converted to numbers only where a model looks at them; in a file, or in memory."""
 
     @classmethod
-    def of(cls, array: NDArray[np.uint8] | Tensor) -> Self:
+    def of(cls, array: Array | Tensor) -> Self:
         """Every row of an array or a tensor of bytes."""
         found = array.numpy() if isinstance(array, Tensor) else array
         if found.dtype != np.uint8:

@@ -25,9 +25,9 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 The variable is named after the systems where they are off by default."""
 PRIVATE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 """For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""
-QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": "."}
-"""Ray prints what its processes notice, such as a worker that died, to standard output, among the results of a command;
-every line that matches is left out. What happens to a run, its own line says."""
+QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
+"""Ray prints what its processes notice, such as a worker that died, to standard output, among the results of a command
+(every line that matches is left out), and errors of tasks that nobody waits for any more. Our own line says enough."""
 CONNECT_SECONDS = 10.0
 
 

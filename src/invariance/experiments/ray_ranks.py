@@ -7,14 +7,15 @@ from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch.distributed import TCPStore
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.rendezvous import TCPStore
 
 from invariance.core import ranks
 from invariance.core.errors import BadValue, InvarianceError, RankLost
 from invariance.core.provenance import provenance
 from invariance.core.ray_cluster import connect, is_loopback
 from invariance.core.shipment import Packer, unpacked
-from invariance.experiments.engines.ray import Ray, Step, check_versions, reported
+from invariance.experiments.engines.ray import Ray, Saved, Step, check_versions, reported
 from invariance.experiments.run import Executed, ResumeState, Run, executing, load_benchmark, prepared_model
 from invariance.experiments.spec import Spec
 from invariance.training.loop import StateDict
@@ -43,20 +44,24 @@ class RankProcess:
         host, port = self.listener.getsockname()[:2]
         return host, port
 
+    def _store(self, rank: int, count: int, host: str, port: int) -> Store:
+        """By which the ranks meet; the first one holds it. On one machine alone, they talk on its loopback interface."""
+        if is_loopback(host):
+            os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
+        if rank:
+            return TCPStore(host, port, count, wait_for_workers=False)
+        held = self.listener.detach()
+        return TCPStore(host, port, count, is_master=True, wait_for_workers=False, master_listen_fd=held)
+
     def train(
         self, rank: int, count: int, place: tuple[str, int], spec: Spec, data: Any, state: Any, engine: Ray, driver: Any
-    ) -> Iterator[Step | ResumeState | Trained]:
+    ) -> Iterator[Step | ResumeState | Saved | Trained]:
         """What this rank has to tell: of the leader its progress, its resume states and the model."""
         import ray
 
         check_versions(provenance(), driver)
         torch.set_num_threads(1)
-        host, port = place
-        if is_loopback(host):
-            os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
-        listener = {"is_master": True, "master_listen_fd": self.listener.detach()} if rank == 0 else {}
-        store = TCPStore(host, port, count, wait_for_workers=False, **listener)
-        with ranks.joined((store, rank, count)):
+        with ranks.joined((self._store(rank, count, *place), rank, count)):
             execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=self.device)
             executed = yield from reported(execution, engine, spec.key)
             if ranks.leads():

@@ -85,7 +85,7 @@ def _write(file: BinaryIO, rows: Rows, free: dict[str, int], labels: _Labels) ->
     for name, count in zip(rows.names.tolist(), rows.counts, strict=True):
         if count:
             first = free[name]
-            content, place = memoryview(x[start : start + count]).cast("B"), first * x.shape[1] * x.itemsize
+            content, place = x[start : start + count].data.cast("B"), first * x.shape[1] * x.itemsize
             while content:
                 written = os.pwrite(file.fileno(), content, place)
                 content, place = content[written:], place + written
