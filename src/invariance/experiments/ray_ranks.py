@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import Store
-from torch.distributed.rendezvous import TCPStore
 
 from invariance.core import ranks
 from invariance.core.errors import BadValue, InvarianceError, RankLost
@@ -31,8 +31,7 @@ class Trained(NamedTuple):
 class RankProcess:
     """An actor: one of the ranks."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
+    def __init__(self) -> None:
         self.listener = socket.socket()
 
     def meeting_place(self) -> tuple[str, int]:
@@ -45,7 +44,7 @@ class RankProcess:
         return host, port
 
     def _store(self, rank: int, count: int, host: str, port: int) -> Store:
-        """By which the ranks meet; the first one holds it. On one machine alone, they talk on its loopback interface."""
+        """By which the ranks meet; the first one holds it. On one machine, they talk on its loopback interface."""
         if is_loopback(host):
             os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
         if rank:
@@ -62,7 +61,7 @@ class RankProcess:
         check_versions(provenance(), driver)
         torch.set_num_threads(1)
         with ranks.joined((self._store(rank, count, *place), rank, count)):
-            execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=self.device)
+            execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
             executed = yield from reported(execution, engine, spec.key)
             if ranks.leads():
                 yield Trained(executed.run, {k: v.cpu() for k, v in executed.model.state_dict().items()})
@@ -81,7 +80,7 @@ def on_ranks(
     benchmark = load_benchmark(spec)
     data = Packer(ray.put).packed(benchmark)
     actor = ray.remote(num_cpus=1, num_gpus=engine.gpus, max_restarts=0)(RankProcess)
-    processes = [actor.remote(engine.device) for _ in range(count)]
+    processes = [actor.remote() for _ in range(count)]
     try:
         place = ray.get(processes[0].meeting_place.remote())
         streams = [
