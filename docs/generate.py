@@ -1,61 +1,39 @@
-"""Write the pages that come from the code: methods and data sets, with formula, citation and fields."""
+"""Write the pages and pictures that come from the code and from the published runs."""
 
+import shutil
 from pathlib import Path
 
-from invariance.core.catalogue import defaults
-from invariance.data import DATA
-from invariance.data.base import DataSet
-from invariance.methods import METHODS
-from invariance.methods.profile import adjusted
+from generators import catalogue, commands, methods, pictures, reference
 
-HERE = Path(__file__).parent / "generated"
+from invariance.experiments.published import published_store
+from invariance.experiments.stored_runs import StoredRuns
+from invariance.studies import STUDIES
+from invariance.studies.support.completeness import plans_with_runs
+from invariance.studies.support.results import results
 
-
-def fields(cls: type) -> str:
-    """A table of a class's fields and defaults."""
-    rows = [f"| `{name}` | `{value}` |" for name, value in defaults(cls).items()]
-    return "\n".join(["| field | default |", "|---|---|", *rows])
+FOLDER = Path(__file__).parent / "generated"
+GALLERY = "gallery"
+"""What sphinx-gallery writes stays, so that examples that did not change are not run again."""
 
 
-def numbered(heading: str, points: tuple[str, ...]) -> list[str]:
-    """A heading and its points, or nothing."""
-    return [heading, "\n".join(f"{i}. {point}" for i, point in enumerate(points, 1))] if points else []
-
-
-def section(cls: type, heading: str, lines: list[str]) -> str:
-    """One entry."""
-    about = "\n".join(line.strip() for line in (cls.__doc__ or "").splitlines())
-    return "\n\n".join([f"## {heading}", f"```text\n{about.strip()}\n```", *lines, fields(cls)])
-
-
-def provenance(data: type[DataSet]) -> str:
-    """Licence and source in one line."""
-    return f"Licence: {data.licence}." + (f" Source: <{data.source}>" if data.source else "")
-
-
-def main() -> None:
-    """Write both pages."""
-    methods = [
-        section(
-            cls,
-            f"{cls.title} (`{name}`)",
-            [
-                cls.citation,
-                *numbered("Differs from its paper or its authors' code:", cls.differs),
-                *(f"In the recipe `{name}`: `{changed}`" for name, changed in adjusted(cls).items()),
-                f"`tune` searches {', '.join(f'`{field}={each}`' for field, each in cls.search.items())}.",
-            ],
-        )
-        for name, cls in METHODS.classes.items()
-    ]
-    data = [
-        section(cls, f"{cls.title} (`{name}`)", [cls.about, cls.citation, provenance(cls)])
-        for name, cls in DATA.classes.items()
-    ]
-    HERE.mkdir(exist_ok=True)
-    (HERE / "methods.md").write_text("\n\n".join(["# Methods", *methods]) + "\n")
-    (HERE / "data.md").write_text("\n\n".join(["# Data", *data]) + "\n")
+def write(folder: Path) -> list[Path]:
+    """All pages into a folder; what was generated before and is not any more is removed."""
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        if old.name != GALLERY:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    with published_store() as store:
+        stored = StoredRuns(store)
+        plans = plans_with_runs([cls() for cls in STUDIES.classes.values()], stored)
+        made = {name: {plan.scale: results(plan, stored, "invariant") for plan in own} for name, own in plans.items()}
+        pictures.draw(folder, made)
+        audit = next(iter(made["audit"].values()))
+        texts = dict([*methods.pages(made), *reference.pages(), *commands.pages(), *catalogue.pages(audit)])
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return [folder / path for path in texts]
 
 
 if __name__ == "__main__":
-    main()
+    print(f"{len(write(FOLDER))} pages written to {FOLDER}")

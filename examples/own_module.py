@@ -1,8 +1,14 @@
-"""A torch module of your own as features, saved and loaded again."""
+"""
+A torch module of your own
+==========================
+
+Any ``torch.nn.Module`` can be the features of a model. It is trained, saved and loaded again.
+"""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from torch import nn
@@ -28,6 +34,15 @@ model = invariance.InvariantClassifier(
 model.fit(X[train], y[train], environments=scanner[train])
 print(f"accuracy by scanner: {model.scores_.by_environment}, on other images {model.score(X[~train], y[~train]):.3f}")
 
+figure, axes = plt.subplots(1, 6, figsize=(9, 1.9), layout="constrained")
+for axis, row in zip(axes, range(1200, 1206), strict=True):
+    axis.imshow(X[row, 0], cmap="gray", vmin=0, vmax=X.max())
+    axis.set_title(f"{y[row]}, predicted {model.predict(X[row : row + 1])[0]}", fontsize=9)
+    axis.set_axis_off()
+plt.show()
+
+# %%
+# Weights are saved, and no code: to open the folder, give the same module again.
 with TemporaryDirectory() as folder:
     invariance.save(model, folder, licence="CC0-1.0")
     print((Path(folder) / "README.md").read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ LAYERS = [
     {"evaluation"},
     {"training"},
     {"estimators", "experiments"},
-    {"studies", "fitting"},
+    {"studies", "fitting", "exports"},
     {"report", "tuning"},
     {"cli"},
     {"__main__"},

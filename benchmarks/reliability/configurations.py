@@ -36,13 +36,13 @@ def drawn(number: int) -> tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any]]:
     labels = rng.choice(LABELS)
     environments = noise.integers(0, rng.choice((1, 2, 3, 6)), rows)
     y = noise.normal(size=rows) if labels == "numbers" else noise.integers(0, 5 if "five" in labels else 2, rows)
-    x = noise.normal(size=(rows, columns)) + rng.choice((0, 0, 1)) * np.asarray(y, dtype=float)[:, None]
+    x = noise.normal(size=(rows, columns)) + rng.choice((0, 1, 3)) * np.asarray(y, dtype=float)[:, None]
     x[:, 0] = x[:, 0] * rng.choice(SCALES) + rng.choice((0, 0, 1e4))
     if rng.random() < 0.2:
         x[:, -1] = 3.0
     changes = {
         "epochs": rng.choice((1, 2, 3)),
-        "lr": rng.choice((1e-6, 1e-3, 1e-2, 1.0, 1e3)),
+        "lr": rng.choice((1e-6, 1e-3, 1e-2, 0.1, 1.0, 1e3)),
         "batch_size": rng.choice((None, 1, 4, 1000)),
         "warmup": rng.choice((0.0, 0.5, 1.0)),
     }

@@ -14,16 +14,18 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 import invariance
 from invariance.cli import main
 from invariance.data.formats.downloads import File, fetch, locate
 from invariance.data.images.image_files import listed, pictures
-from invariance.experiments.run import digest
+from invariance.experiments.run import digest, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
 from invariance.experiments.worker import Worker
+from invariance.tuning.tune import tune as search
 
 Act = Callable[[Path], object]
 State = tuple[str, ...]
@@ -40,7 +42,8 @@ class Scenario:
     """``before`` makes a folder, ``act`` is interrupted in it, ``state`` is what a reader finds there.
 
     After a fault the state is that of before or that of after; where it is ``growing``, anything in between, each part
-    of it whole. ``faults`` is about how many faults are injected; one that starts processes of its own gets fewer.
+    of it whole. ``kills`` says at how many calls it is killed at most, ``others`` how often each other fault is
+    injected; a scenario that starts processes of its own gets fewer.
     """
 
     name: str
@@ -48,7 +51,8 @@ class Scenario:
     act: Act
     state: Callable[[Path], State]
     growing: bool = False
-    faults: int = 60
+    kills: int = 150
+    others: int = 6
 
 
 def command(*arguments: str) -> None:
@@ -107,8 +111,8 @@ def first_fit(folder: Path) -> None:
 
 def fitted(folder: Path) -> State:
     """What the model predicts."""
-    x = np.linspace(-2, 2, 20, dtype=np.float32).reshape(10, 2)
-    return (sha(invariance.load(folder / "model").predict_proba(x).tobytes()),)
+    rows = pd.DataFrame({"x": np.linspace(-2, 2, 10), "z": np.linspace(3, -3, 10)})
+    return (sha(invariance.load(folder / "model").predict_proba(rows).tobytes()),)
 
 
 def predict(folder: Path) -> None:
@@ -140,7 +144,15 @@ def sweep(folder: Path) -> None:
 
 
 def tune(folder: Path) -> None:
-    command("tune", "two-bit", "irmv1", "--trials", "2", "--workers", "1", *SETTINGS, "--json")
+    """Two trials, their runs made in this process."""
+
+    def run(missing: list[Spec]) -> None:
+        with Store(folder / "runs.db") as store:
+            for spec in missing:
+                if not store.has(spec.key):
+                    store.add(execute(spec).run)
+
+    search("two-bit", "irmv1", trials=2, changes=SMALL, study=folder / "tune.db", store=folder / "runs.db", run=run)
 
 
 def build_cache(folder: Path) -> None:
@@ -178,7 +190,7 @@ def download(port: int) -> Scenario:
         found = locate(file)  # refuses other bytes
         return (sha(found.read_bytes()),) if found else ()
 
-    return Scenario("download", lambda folder: None, act, state, faults=30)
+    return Scenario("download", lambda folder: None, act, state, kills=40)
 
 
 def reported(folder: Path) -> State:
@@ -200,14 +212,14 @@ def scenarios(port: int) -> list[Scenario]:
     export = partial(command, "runs", "export", "runs.csv")
     sweeping = partial(command, "run", "specs.jsonl", "--workers", "1")
     return [
-        Scenario("train --overwrite", partial(train, 0), partial(train, 1), trained, faults=90),
-        Scenario("fit --overwrite", first_fit, lambda folder: command(*FIT, "--seed", "1"), fitted, faults=40),
-        Scenario("predict", first_fit, predict, partial(only, "out.csv"), faults=30),
-        Scenario("worker", lambda folder: None, work, stored, growing=True, faults=150),
-        Scenario("driver", sweep, lambda folder: sweeping(), stored, growing=True, faults=14),
-        Scenario("tune", lambda folder: None, tune, stored, growing=True, faults=8),
-        Scenario("image cache", images, build_cache, cached, faults=40),
+        Scenario("train --overwrite", partial(train, 0), partial(train, 1), trained),
+        Scenario("fit --overwrite", first_fit, lambda folder: command(*FIT, "--seed", "1"), fitted),
+        Scenario("predict", first_fit, predict, partial(only, "out.csv")),
+        Scenario("worker", lambda folder: None, work, stored, growing=True),
+        Scenario("driver", sweep, lambda folder: sweeping(), stored, growing=True, kills=14, others=2),
+        Scenario("tune", lambda folder: None, tune, stored, growing=True, kills=70, others=4),
+        Scenario("image cache", images, build_cache, cached),
         download(port),
-        Scenario("report", work, lambda folder: write_report(), reported, faults=24),
-        Scenario("runs export", work, lambda folder: export(), partial(only, "runs.csv"), faults=24),
+        Scenario("report", work, lambda folder: write_report(), reported),
+        Scenario("runs export", work, lambda folder: export(), partial(only, "runs.csv")),
     ]

@@ -1,5 +1,7 @@
 __version__: str
 
+from .core.adapters import environments_from_arrays as environments_from_arrays
+from .core.adapters import environments_from_dataset as environments_from_dataset
 from .core.batch import Batch as Batch
 from .core.environment import Benchmark as Benchmark
 from .core.environment import Environment as Environment
@@ -48,6 +50,7 @@ from .experiments.run import execute as execute
 from .experiments.spec import Evaluation as Evaluation
 from .experiments.spec import Spec as Spec
 from .experiments.store import Store as Store
+from .exports import export as export
 from .methods.base import Method as Method
 from .methods.base import Move as Move
 from .methods.base import PenalisedMethod as PenalisedMethod
@@ -61,11 +64,15 @@ from .methods.grayscale import GrayScale as GrayScale
 from .methods.irm_game import IRMGame as IRMGame
 from .methods.irmv0 import IRMv0 as IRMv0
 from .methods.irmv1 import IRMv1 as IRMv1
+from .methods.penalty import Penalty as Penalty
+from .methods.penalty import penalty as penalty
 from .methods.profile import Profile as Profile
 from .methods.profile import profile as profile
 from .methods.rex import REx as REx
 from .methods.sparse_irm import SparseIRM as SparseIRM
+from .methods.subset_erm import SubsetERM as SubsetERM
 from .models.base import Model as Model
+from .models.edges import Edges as Edges
 from .models.linear import Linear as Linear
 from .models.mlp import MLP as MLP
 from .models.resnet import ResNet as ResNet

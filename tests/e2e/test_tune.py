@@ -31,7 +31,12 @@ def test_tune_shows_its_best_trials_a_line_to_type_and_a_picture_and_goes_on_fro
     (line,) = [line for line in done.out.splitlines() if line.startswith("--recipe default --set objective.gamma=")]
     with Image.open("invariance-tune.png") as picture:
         assert min(picture.size) > 300
-    assert sorted(path.name for path in Path().iterdir()) == ["invariance-tune.png", "runs.db", "tune.db"]
+    assert sorted(path.name for path in Path().iterdir()) == [
+        "invariance-tune.png",
+        "runs.db",
+        "runs.db-stages",
+        "tune.db",
+    ]
     same = ["--data", "two-bit", "--set", "data.samples=400", "--seeds", "1", "--first-seed", "100", *line.split()]
     assert invariance("compare", "--methods", "rex", "--json", *same).json[0]["method"] == "rex"
     with sqlite3.connect("runs.db") as runs:

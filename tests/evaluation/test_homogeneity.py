@@ -64,3 +64,10 @@ def test_one_environment_and_constant_values_are_alike():
 
 def test_values_that_are_not_finite_are_not_alike():
     assert homogeneity_p_value(torch.tensor([[1.0], [math.nan], [0.0], [1.0]]), batch(2, 2)) == 0.0
+
+
+def test_the_unit_does_not_matter_however_large():
+    values = torch.randn(60, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    expected = homogeneity_p_value(values, batch(30, 30))
+    for unit in (1e-120, 1e50, 1e120, 1e300):
+        assert homogeneity_p_value(unit * values, batch(30, 30)) == pytest.approx(expected, rel=1e-9)

@@ -159,8 +159,13 @@ def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_
     assert len(nodes.workers) == 1
     assert_as_local(store, specs)
 
+    again = small("irmv1", 1, objective={"gamma": 10.0})
+    (end,) = [e for e in run_all([again], store, engine="ray") if e.kind == "done"]
+    assert end.reused > 0
+    specs.append(again)
+
     died = "its worker process died on a node of the cluster"
-    first, second, third = (dying(tmp_path / name, seed) for seed, name in enumerate("abc"))
+    first, second, third = (dying(tmp_path / name, seed) for seed, name in enumerate("abc", start=2))
     assert ends([*specs, first], store, engine="ray") == [(first, "failed", died)]
     assert ends([first], store, workers=1) == [(first, "finished", "")]
     ((spec, status, _),) = ends([second], store, workers=1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from invariance.core.errors import BadValue
-from invariance.experiments.engines import ENGINES, chosen
+from invariance.experiments.engines import chosen
 from invariance.experiments.remote_states import RemoteStates
 from invariance.experiments.run import ResumeState
 
@@ -48,4 +48,4 @@ def test_a_uri_that_nothing_opens_is_refused_in_one_line(uri):
 def test_only_the_ray_engine_keeps_states_at_a_uri():
     with pytest.raises(Exception, match="checkpoints"):
         chosen("local", checkpoints="memory://states")
-    assert ENGINES.create("ray", {"checkpoints": "memory://states"}).states.uri == "memory://states"
+    assert chosen("ray", checkpoints="memory://states").checkpoints == "memory://states"

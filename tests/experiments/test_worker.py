@@ -70,7 +70,14 @@ def bench(tmp_path) -> Iterator[Bench]:
 def test_a_run_is_done_told_and_written(bench):
     first, *_, last = bench.work(small())
     assert first == {"event": "step", "step": 1, "steps": 80, "seconds": first["seconds"]}
-    assert last == {"event": "done", "status": "finished", "reason": "", "seconds": last["seconds"]}
+    assert last == {
+        "event": "done",
+        "status": "finished",
+        "reason": "",
+        "seconds": last["seconds"],
+        "reused": 0,
+        "steps": 80,
+    }
     assert plain(bench.store.get(small().key)) == expected()
     assert bench.left == []
 

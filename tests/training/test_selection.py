@@ -7,6 +7,8 @@ from invariance.core.errors import BadValue, InvarianceError, UnknownName
 from invariance.core.families import Bernoulli
 from invariance.data.two_bit import TwoBit
 from invariance.evaluation.scores import Scores
+from invariance.experiments.run import execute
+from invariance.experiments.spec import Spec
 from invariance.training.selection import RULES, Checkpoint, History, label, select
 
 
@@ -49,6 +51,19 @@ def compared(*p_values: float, collapsed: int = -1) -> History:
 )
 def test_invariant_takes_the_latest_that_passes_and_has_not_collapsed_else_the_end(run, step):
     assert select("invariant", run).step == step
+
+
+def test_invariant_never_takes_a_model_that_was_not_trained_yet():
+    first, second, third = compared(0.9, 0.9, 0.0)
+    assert select("invariant", (replace(first, trained=False), replace(second, trained=False), third)).step == 30
+
+
+def test_checkpoints_of_debiasing_say_that_the_model_was_not_trained_yet():
+    small = {"data": {"samples": 400}, "recipe": {"epochs": 4, "batch_size": 100}}
+    run = execute(Spec.of("two-bit", "env-poe", "debiased", changes=small)).run
+    trained = [checkpoint.trained for checkpoint in run.history]
+    assert trained == sorted(trained)
+    assert {False, True} == set(trained)
 
 
 def test_invariant_needs_runs_that_compared_environments():

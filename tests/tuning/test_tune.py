@@ -5,6 +5,8 @@ from dataclasses import asdict
 
 import optuna
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from invariance.core.errors import BadValue, StoreError, UnknownName
 from invariance.experiments.spec import Spec, parse_changes
@@ -67,6 +69,44 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_been_stopped(benches):
     assert [t.settings for t in resumed.trials] == [t.settings for t in expected.trials]
     assert [t.score for t in resumed.trials] == [t.score for t in expected.trials]
     assert sorted(stopped.done) == sorted(whole.done)  # so none was done twice
+
+
+class Killed(BaseException):
+    """Nothing handles it."""
+
+
+class Interrupted:
+    """An end at the n-th statement that changes a study, or never; counts them."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, connection, cursor, statement: str, *_: object) -> None:
+        if statement.startswith(("INSERT", "UPDATE")):
+            self.count += 1
+            if self.count == self.at:
+                raise Killed
+
+    def __enter__(self) -> "Interrupted":
+        event.listen(Engine, "before_cursor_execute", self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        event.remove(Engine, "before_cursor_execute", self)
+
+
+def test_a_search_that_is_killed_while_it_writes_goes_on_as_if_it_had_not_been(benches):
+    quick = {"trials": 2, "changes": {"recipe": {"epochs": 1}}}
+    with Interrupted() as writes:
+        expected = benches("whole").tune("irmv1", **quick)
+    assert writes.count > 20
+    for at in range(2, writes.count, 7):
+        killed = benches(str(at))
+        with Interrupted(at), pytest.raises(Killed):
+            killed.tune("irmv1", **quick)
+        resumed = killed.tune("irmv1", **quick)
+        assert [(t.settings, t.score) for t in resumed.trials] == [(t.settings, t.score) for t in expected.trials]
+        assert {name: studies(killed)[0].user_attrs[name] for name in ("rule", "space")}.keys() == {"rule", "space"}
 
 
 def test_trials_that_are_there_count_and_more_may_be_asked_for(bench):

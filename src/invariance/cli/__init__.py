@@ -13,7 +13,9 @@ from invariance.cli import (
     cluster,
     compare,
     data,
+    doctor,
     evaluate,
+    export,
     fit,
     listing,
     predict,
@@ -25,12 +27,15 @@ from invariance.cli import (
     tune,
 )
 from invariance.cli.follow import INTERRUPTED
+from invariance.cli.help import HELP_NAMES, command
 from invariance.cli.options import ranks
 from invariance.core.errors import BadValue, InvarianceError
+from invariance.core.one_look import one_look
 from invariance.core.text import clean
 
 app = typer.Typer(
     no_args_is_help=True,
+    context_settings={"help_option_names": HELP_NAMES},
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help=(
@@ -43,11 +48,13 @@ app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("evaluate")(evaluate.evaluate)
 app.command("calibrate")(calibrate.calibrate)
+app.command("export")(export.export)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)
 app.command("run")(run.run)
 app.command("report")(report.report)
+app.command("doctor")(doctor.doctor)
 app.add_typer(runs.app, name="runs")
 app.add_typer(listing.app, name="list")
 app.add_typer(data.app, name="data")
@@ -69,9 +76,11 @@ def _common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print results alone: no progress, no notes.")] = False,
 ) -> None:
-    if debug:
-        os.environ["INVARIANCE_DEBUG"] = "1"
+    for name, wanted in (("INVARIANCE_DEBUG", debug), ("INVARIANCE_QUIET", quiet)):
+        if wanted:
+            os.environ[name] = "1"
     if ranks() > 1 and context.invoked_subcommand != "train":
         raise BadValue(f"torchrun is for 'train'; give '{context.invoked_subcommand}' without it")
 
@@ -95,7 +104,8 @@ def main() -> None:
 
 def _run(reports: Callable[[], bool] = lambda: True) -> int:
     try:
-        code = app(standalone_mode=False)
+        with one_look():
+            code = command(app)(standalone_mode=False)
     except typer.Abort as error:  # Ctrl-C, or the answer was no
         code = INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1
         if code != INTERRUPTED:

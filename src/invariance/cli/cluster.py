@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from invariance.cli.follow import Address
-from invariance.cli.options import Json, out, print_json
+from invariance.cli.options import Json, conclude, out, print_json
 
 app = typer.Typer(help="The Ray cluster that `--engine ray` would use, and one on this machine for trying.")
 
@@ -42,17 +42,20 @@ def _gigabytes(size: int) -> str:
 @app.command()
 def start(
     cores: Annotated[int | None, typer.Option("--cores", min=1, help="Of this machine (default: all).")] = None,
+    as_json: Json = False,
 ) -> None:
     """Start a cluster on this machine, reachable from this machine alone; `--engine ray` then uses it."""
     from invariance.core.ray_keeper import start as started
 
     cluster = started(cores)
-    out().print(f"a Ray cluster runs at {cluster.address}; 'invariance cluster stop' stops it", highlight=False)
+    line = f"a Ray cluster runs at {cluster.address}; 'invariance cluster stop' stops it"
+    conclude(line, {"address": cluster.address}, as_json=as_json)
 
 
 @app.command()
-def stop() -> None:
+def stop(as_json: Json = False) -> None:
     """Stop the cluster that `start` started, and no other."""
     from invariance.core.ray_keeper import stop as stopped
 
-    out().print(f"the Ray cluster at {stopped().address} is stopped", highlight=False)
+    address = stopped().address
+    conclude(f"the Ray cluster at {address} is stopped", {"address": address}, as_json=as_json)

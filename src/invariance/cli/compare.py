@@ -5,27 +5,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     INCOMPLETE,
     STORE,
     Address,
-    Checkpoints,
     EngineName,
+    Fresh,
     StorePath,
     Workers,
     carry_out,
     ended,
     last_line,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Checkpoints,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    say,
+    writable,
+)
+from invariance.cli.tracking import Track
+from invariance.core.text import clean
 
 if TYPE_CHECKING:
+    from invariance.experiments.spec import Spec
     from invariance.studies.support.comparison import Comparison
 
 
 def compare(
-    data: Annotated[str, typer.Option("--data", help="The data set (see: list data).")] = "colored-digits",
-    methods: Annotated[str, typer.Option("--methods", help="Names joined by commas, or 'all'.")] = "all",
+    data: Annotated[
+        str, typer.Option("--data", help="The data set (see: list data).", autocompletion=completion.data)
+    ] = "colored-digits",
+    methods: Annotated[
+        str, typer.Option("--methods", help="Names joined by commas, or 'all'.", autocompletion=completion.methods)
+    ] = "all",
     recipe: RecipeName = "default",
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many trials.")] = 3,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
@@ -34,6 +55,8 @@ def compare(
     address: Address = None,
     checkpoints: Checkpoints = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
+    track: Track = None,
     selection: Annotated[
         str,
         typer.Option(
@@ -49,6 +72,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
+    if errors().is_terminal and not as_json:  # before the imports, which take a while
+        say(f"comparing methods on {clean(data)} …")
     from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
@@ -61,7 +86,8 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints))
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(needed, store, made_by, track)
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)
@@ -74,6 +100,8 @@ def compare(
         out().print(show(table))
     if picture or not as_json:
         draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
+    if not as_json:
+        reuse.say()
     last_line("", ended(needed, store), quiet=as_json)
     if not any(row.chosen for row in rows):
         raise typer.Exit(INCOMPLETE)
@@ -89,7 +117,19 @@ def _comparison(data: str, methods: str, recipe: str, changes: list[str]) -> "Co
     names = list({METHODS[name.strip()]: name.strip() for name in names}.values())
     names.sort(key=lambda name: (METHODS[name].oracle, METHODS[name].needs_environments, METHODS[name].title))
     fields = _by_method(names, parse_changes(changes))
-    return Comparison([Spec.of(data, name, recipe, 0, fields[name]) for name in names])
+    specs = [Spec.of(data, name, recipe, 0, fields[name]) for name in names]
+    return Comparison(_different(specs) if methods == "all" else specs)
+
+
+def _different(specs: "list[Spec]") -> "list[Spec]":
+    """Without methods that, as they stand, are another one: Subset ERM that leaves no input out is ERM."""
+    from invariance.recipes.schedules import Clock
+
+    last = Clock(1, 2, 0)
+    same = {
+        (s.objective.decided_by(last, sliced=False) or s.method, s.objective.oracle, s.recipe): s for s in specs[::-1]
+    }
+    return [spec for spec in specs if spec in same.values()]
 
 
 def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -6,14 +6,16 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress, TaskID
 
-from invariance.cli import listing
+from invariance.cli import completion, listing
 from invariance.cli.options import Json, errors, out, print_json, progress, say_partial, writable
 
 app = typer.Typer(no_args_is_help=True, help="Data sets and their files: list, check, fetch, show.")
 app.command("list")(listing.data)
 
-Name = Annotated[str, typer.Argument(help="The data set.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Data sets; all if none is given.")]
+Name = Annotated[str, typer.Argument(help="The data set.", autocompletion=completion.data)]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Data sets; all if none is given.", autocompletion=completion.data)
+]
 
 
 @app.command()

@@ -19,8 +19,8 @@ Columns = list[str] | None
 Number = int | None
 MAX_ASSESSED_ROWS = 200_000
 """Rows of a table that stays in a file that the report is based on, drawn at random."""
-IMAGE_SIZE, WIDTH = 64, 16
-"""Pixels per side, and channels of the first layer."""
+IMAGE_SIZE, WEIGHTS_IMAGE_SIZE = 64, 112
+"""Pixels per side; with published weights, which know larger images."""
 
 
 def fit(
@@ -100,18 +100,35 @@ def fit(
     ] = None,
     image_size: Annotated[
         Number,
-        typer.Option("--image-size", min=8, max=1024, help="Images: pixels per side to resize to.", show_default="64"),
+        typer.Option(
+            "--image-size",
+            min=8,
+            max=1024,
+            help="Images: pixels per side to resize to.",
+            show_default="64, or 112 with --weights",
+        ),
     ] = None,
     width: Annotated[
         Number,
         typer.Option(
-            "--width", min=1, max=1024, help="Images: channels of the ResNet-18's first layer.", show_default="16"
+            "--width", min=1, max=256, help="Images: first channels of a ResNet-18 that is trained.", show_default="16"
         ),
     ] = None,
     epochs: Annotated[
         Number,
         typer.Option(
-            "--epochs", min=1, help="Images: passes over the data.", show_default="at least 8, and 200 updates"
+            "--epochs",
+            min=1,
+            help="Images: passes over the data of a ResNet-18 that is trained.",
+            show_default="at least 8, and 200 updates",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            help="Images: a file with published weights of a ResNet-18 (.safetensors, .pth), whose features are used "
+            "as they are.",
         ),
     ] = None,
     broken: Broken = None,
@@ -135,6 +152,7 @@ def fit(
     """
     from invariance.core.errors import DataError
     from invariance.core.model_folder import claim
+    from invariance.fitting.settings import decision_threshold, weighted
 
     if not data.exists():
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
@@ -145,13 +163,14 @@ def fit(
         if data.is_dir():
             refuse_options(f"{data} is a folder of images", label=label, environment=environment, **columns)
             refuse_options(f"{data} is a folder of images", ignore=ignore, hidden=hidden, memory=memory)
-            task = _image_folder(data, test, image_size, width, epochs, broken, seed)
+            task = _image_folder(data, test, image_size, width, epochs, weights, broken, seed)
         else:
-            refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, broken=broken)
+            refuse_options(f"{data} is a table", image_size=image_size, width=width, epochs=epochs, weights=weights)
+            refuse_options(f"{data} is a table", broken=broken)
             task = _table(data, test, label, environment, seed, memory, **columns, ignored=ignore)
-        task = _weighted(task, class_weight)
+        task = weighted(task, class_weight)
         _configure(task, method, metric, hidden, changes, device)
-        threshold = _threshold(task, threshold, cost)
+        threshold = decision_threshold(task, threshold, cost)
     if not as_json:
         show_data(task)
     _fit(task, output, licence, threshold, report=report, as_json=as_json)
@@ -176,43 +195,21 @@ def _table(
 
 
 def _image_folder(
-    data: Path, test: Path | None, image_size: Number, width: Number, epochs: Number, broken: Any, seed: int
+    data: Path,
+    test: Path | None,
+    image_size: Number,
+    width: Number,
+    epochs: Number,
+    weights: Path | None,
+    broken: Any,
+    seed: int,
 ) -> "FitTask":
     from invariance.fitting.image_folder import ImageFolderReader, image_folder_task
 
-    reader = ImageFolderReader(image_size or IMAGE_SIZE, broken or "refuse")
-    return image_folder_task(data, reader, test=test, width=width or WIDTH, epochs=epochs, seed=seed)
-
-
-def _weighted(task: "FitTask", class_weight: str | None) -> "FitTask":
-    """The task with class weights as sample weights, so that every class weighs the same."""
-    from dataclasses import replace
-
-    from sklearn.utils.class_weight import compute_sample_weight
-
-    from invariance.core.errors import BadValue
-    from invariance.estimators.classifier import InvariantClassifier
-
-    if class_weight is None:
-        return task
-    if not isinstance(task.estimator, InvariantClassifier):
-        raise BadValue(f"--class-weight is for classes, and {task.label} holds numbers; leave it out")
-    weight = compute_sample_weight(class_weight, task.rows.y)
-    note = "classes are weighted, so probabilities are those of a population where all classes are equally frequent"
-    return replace(task, rows=replace(task.rows, weight=weight), notes=(*task.notes, note))
-
-
-def _threshold(task: "FitTask", threshold: float | None, cost: float | None) -> float:
-    """The probability from which a row is positive: as given, or where both errors cost the same; else a half."""
-    from invariance.core.errors import BadValue
-
-    if threshold is None and cost is None:
-        return 0.5
-    if threshold is not None and cost is not None:
-        raise BadValue("--threshold and --cost say the same; give one of them")
-    if len(set(task.rows.y.tolist())) != 2 or not hasattr(task.estimator, "predict_proba"):
-        raise BadValue(f"--threshold and --cost are for two classes, and {task.label} has another kind; leave them out")
-    return threshold if threshold is not None else 1 / (1 + (cost or 0.0))
+    if weights:
+        refuse_options("features with --weights are not trained", width=width, epochs=epochs)
+    reader = ImageFolderReader(image_size or (WEIGHTS_IMAGE_SIZE if weights else IMAGE_SIZE), broken or "refuse")
+    return image_folder_task(data, reader, test=test, width=width, epochs=epochs, weights=weights, seed=seed)
 
 
 def _configure(
@@ -249,6 +246,7 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
 
     from invariance.core.model_folder import REPORT
     from invariance.fitting.drift import DriftReference
+    from invariance.fitting.image_folder import saved_estimator
     from invariance.fitting.model import Fitted
     from invariance.fitting.summary import summary
 
@@ -257,7 +255,7 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
         reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)
-        fitted = Fitted(task.reader, estimator, reference)
+        fitted = Fitted(task.reader, saved_estimator(task, estimator), reference)
         fitted.save(output, licence=licence, about=task.about)
         if report:
             stage("leaving out one environment after another")
@@ -268,7 +266,7 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
     if as_json:
         print_json(plain(output, task, estimator, assessment))
     else:
-        show_model(output, estimator, assessment, page)
+        show_model(output, task, estimator, assessment, page)
 
 
 def _checked_method(method: str, task: "FitTask") -> str:

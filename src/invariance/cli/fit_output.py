@@ -106,16 +106,23 @@ def _counts(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
     return ("environment", "images", "by class"), lines
 
 
-def _options(choice: "Choice") -> str:
+def _options(choice: "Choice", *, table: bool) -> str:
     """Options of the command that give the chosen model."""
     from dataclasses import asdict
 
-    numbers = {name: value for name, value in asdict(choice.objective).items() if isinstance(value, float)}
-    fields = [f"--set method.{name}={value:.17g}" for name, value in numbers.items() if name in ("gamma", "l2")]
-    return " ".join(["--method", choice.method, *fields, "--hidden", ",".join(map(str, choice.hidden)) or "none"])
+    fields = {name: value for name, value in asdict(choice.objective).items() if name in ("gamma", "l2", "without")}
+    texts = {name: f"{value:.17g}" if isinstance(value, float) else str(list(value)) for name, value in fields.items()}
+    settings = [
+        f"--set 'method.{name}={text}'" if "[" in text else f"--set method.{name}={text}"
+        for name, text in texts.items()
+    ]
+    hidden = ["--hidden", ",".join(map(str, choice.hidden)) or "none"] if table else []
+    return " ".join(["--method", choice.method, *settings, *hidden])
 
 
-def show_model(output: Path, estimator: "Invariant", assessment: "Assessment | None", page: Path | None) -> None:
+def show_model(
+    output: Path, task: "FitTask", estimator: "Invariant", assessment: "Assessment | None", page: Path | None
+) -> None:
     """The method, the verdict, and where files were written."""
     from invariance.core.text import clean
     from invariance.fitting.verdict import verdict
@@ -124,7 +131,7 @@ def show_model(output: Path, estimator: "Invariant", assessment: "Assessment | N
     choice = estimator.choice_
     lines = [f"Method: {estimator.objective_.title}{f', because {choice.reason}' if choice else ''}."]
     lines += [f"Note: {estimator.note_}."] if estimator.note_ else []
-    lines += [f"The same model by name: {_options(choice)}"] if choice else []
+    lines += [f"The same model by name: {_options(choice, table=bool(task.roles))}"] if choice else []
     if assessment:
         summary = verdict(assessment)
         lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]

@@ -5,13 +5,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from invariance.cli.options import errors, out, say_partial
+from invariance.cli import completion
+from invariance.cli.options import errors, out, say, say_partial
+from invariance.cli.tracking import track_run, tracking
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -33,20 +36,18 @@ MONTH = 365.25 / 12 * DAY
 StorePath = Annotated[Path, typer.Option("--store", help="The file of finished runs.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes at a time (default: one per core).")]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="Where runs are made: local (processes of this machine) or ray (a cluster).")
+    str,
+    typer.Option(
+        "--engine",
+        help="Where runs are made: local (processes of this machine) or ray (a cluster).",
+        autocompletion=completion.listed("local", "ray"),
+    ),
 ]
 Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
-Checkpoints = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoints",
-        metavar="URI",
-        help="With --engine ray: where tasks keep checkpoints, such as s3://bucket/folder.",
-    ),
-]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -64,13 +65,33 @@ def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     return published_store() if published else Store(store, must_exist=True)
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
+class Reuse(Counter[str]):
+    """How many runs went on from updates that others had made, how many updates these are, and of how many."""
+
+    def see(self, event: "Event") -> None:
+        """Take note of a run that is done."""
+        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+
+    def say(self) -> None:
+        """A line on standard error, if there is something to say."""
+        if self["reused"]:
+            errors().print(
+                f"{self['reused']:,} of {self['updates']:,} updates were taken from stages that runs share "
+                f"({self['sharing']} of {self['runs']} runs; --fresh does without)",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> Reuse:
     """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+    tracker = tracking(track)
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
     missing = [spec for spec in specs if spec.key not in stored]
+    reuse = Reuse()
     if not missing:
-        return
+        return reuse
     if len(missing) < len(specs):
         errors().print(f"{len(specs) - len(missing)} of {len(specs)} runs are in {store} already", highlight=False)
     missing = _with_data(missing)
@@ -81,11 +102,18 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine") -> None:
         with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
             for event in engine.run(missing, store):
                 follow.see(event)
+                if event.kind == "done":
+                    reuse.see(event)
+                if tracker and event.kind == "done" and event.status != "failed":
+                    track_run(tracker, event.spec, store)
     except KeyboardInterrupt:
         done = len(finished(store) & {spec.key for spec in specs})
         errors().print(f"{done} of {len(specs)} runs are in {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
+    if tracker:
+        say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
+    return reuse
 
 
 class Ended(NamedTuple):
@@ -168,9 +196,7 @@ class Follow:
     """The state of all runs, drawn on standard error; where that is no terminal, a line now and then."""
 
     def __init__(self, specs: "list[Spec]", workers: int) -> None:
-        from invariance.experiments.cost import seconds
-
-        self.costs = {spec.key: seconds(spec) for spec in specs}
+        self.specs = specs
         self.workers, self.done, self.last_print = workers, 0, time.monotonic()
         self.worked: dict[str, tuple[float, float]] = {}  # the share of each run that is done, and its seconds
         self.console = errors()
@@ -186,6 +212,13 @@ class Follow:
         self.total = self.bar.add_task("starting", total=1.0, left="")
         self.tasks: dict[str, TaskID] = {}
         self.failures: dict[str, list[str]] = {}  # titles of runs by their reason
+
+    @cached_property
+    def costs(self) -> dict[str, float]:
+        """The expected seconds of each run; not asked for before runs have begun, since it takes a while."""
+        from invariance.experiments.cost import seconds
+
+        return {spec.key: seconds(spec) for spec in self.specs}
 
     def __enter__(self) -> "Follow":
         self.bar.start()
@@ -221,10 +254,10 @@ class Follow:
             self._show(event, share)
         whole = sum(self.costs.values())
         part = sum(share * self.costs[key] for key, (share, _) in self.worked.items()) / whole
-        text = f"{self.done} of {len(self.costs)} runs"
+        text = f"{self.done} of {len(self.specs)} runs"
         self.bar.update(self.total, completed=part, description=text, left=self.left())
         if self.bar.disable and time.monotonic() - self.last_print > QUIET:
-            print(", ".join(filter(None, (text, self.left()))), file=sys.stderr, flush=True)
+            say(", ".join(filter(None, (text, self.left()))))
             self.last_print = time.monotonic()
 
     def conclude(self) -> None:
@@ -232,7 +265,7 @@ class Follow:
         from invariance.core.errors import InvarianceError
 
         for reason, titles in self.failures.items():
-            if len(titles) == len(self.costs):
+            if len(titles) == len(self.specs):
                 raise InvarianceError(reason)
             others = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
             self.console.print(f"{titles[0]}{others} failed: {clean(reason)}", highlight=False, markup=False)

@@ -12,8 +12,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from invariance.cli import completion
+from invariance.cli.console import console
 from invariance.core.fields import finite
-from invariance.core.text import clean
+from invariance.core.text import clean, json_escape
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
@@ -28,11 +30,29 @@ Changes = Annotated[
     ),
 ]
 RecipeName = Annotated[
-    str, typer.Option("--recipe", help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).")
+    str,
+    typer.Option(
+        "--recipe",
+        help="A recipe, or several joined by +, e.g. small-batch+sam (see: list recipes).",
+        autocompletion=completion.recipes,
+    ),
 ]
 Device = Annotated[
     str,
-    typer.Option("--device", metavar="cpu|cuda|mps|auto", help="Where to compute; auto takes a GPU if there is one."),
+    typer.Option(
+        "--device",
+        metavar="cpu|cuda|mps|auto",
+        help="Where to compute; auto takes a GPU if there is one.",
+        autocompletion=completion.listed("cpu", "cuda", "mps", "auto"),
+    ),
+]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoints",
+        metavar="URI",
+        help="With --engine ray: where tasks keep checkpoints, such as s3://bucket/folder.",
+    ),
 ]
 MAX_SEEDS = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -49,28 +69,33 @@ def quiet() -> bool:
     return ranks() > 1 and os.environ["RANK"] != "0"
 
 
+def results_only() -> bool:
+    """Whether progress and notes are left out: --quiet was given, or another rank prints."""
+    return quiet() or bool(os.environ.get("INVARIANCE_QUIET"))
+
+
 def out() -> Console:
     """Where results go."""
-    return Console(quiet=quiet())
+    return console(quiet=quiet())
 
 
 def errors() -> Console:
     """Where everything else goes."""
-    return Console(stderr=True, quiet=quiet())
+    return console(stderr=True, quiet=results_only())
 
 
 def progress() -> Progress:
     """A bar on standard error, gone when done, and absent where nobody looks."""
-    console = errors()
+    where = errors()
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=console,
+        console=where,
         transient=True,
-        disable=quiet() or not console.is_terminal,
+        disable=results_only() or not where.is_terminal,
     )
 
 
@@ -120,9 +145,17 @@ def say(line: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print plain data; a number that is not finite is null, which JSON has and NaN it has not."""
+    """Print plain data; a number that is not finite is null, which JSON has and NaN it has not. Names are escaped."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+    print(json_escape(json.dumps(finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False)))
+
+
+def conclude(line: str, plain: Any, *, as_json: bool) -> None:
+    """The last line of a command, or the same as JSON."""
+    if as_json:
+        print_json(plain)
+    else:
+        out().print(clean(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def print_notes(notes: Iterable[str], console: Console) -> None:
@@ -159,4 +192,4 @@ def draw(figure: "Artefact", path: Path, what: str, *, quiet: bool) -> None:
         drawn(figure, path, path.suffix.lower().removeprefix("."))
         note = f"{what}: {path}"
     if not quiet:
-        out().print(note, highlight=False)
+        out().print(note, highlight=False, markup=False)  # [report] is an extra, no style

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs
-from invariance.cli.options import out
+from invariance.cli.options import Json, conclude
 
 if TYPE_CHECKING:
     from invariance.core.catalogue import Catalogue
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 def report(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Tables and figures, e.g. table-4; all with runs if none is given.")
+        list[str] | None,
+        typer.Argument(
+            help="Tables and figures, e.g. table-4; all with runs if none is given.", autocompletion=completion.studies
+        ),
     ] = None,
     store: StorePath = STORE,
     published: FromPublished = False,
@@ -37,6 +41,7 @@ def report(
     ] = False,
     title: Annotated[str, typer.Option("--title", help="The page's title.")] = "",
     note: Annotated[str, typer.Option("--note", help="What readers should know.")] = "",
+    as_json: Json = False,
 ) -> None:
     """Show what the runs in the store say. Trains nothing; the page opens from disk, without a network."""
     form = formats()[how]()
@@ -48,7 +53,8 @@ def report(
     with open_runs(store, published) as runs:
         asked = Asked(selection, with_collapsed)
         page = collect(runs, names or (), scale=scale, asked=asked, title=title.strip(), note=note.strip())
-    out().print(form.write(page, path), highlight=False, markup=False, soft_wrap=True)
+    line = form.write(page, path)
+    conclude(line, {"output": str(path), "format": how, "chapters": len(page.chapters)}, as_json=as_json)
 
 
 def formats() -> "Catalogue[Format]":

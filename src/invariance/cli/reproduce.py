@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     STORE,
     Address,
-    Checkpoints,
     EngineName,
+    Fresh,
     StorePath,
     Workers,
     carry_out,
@@ -20,7 +21,8 @@ from invariance.cli.follow import (
     last_line,
     span,
 )
-from invariance.cli.options import MAX_SEEDS, Device, Json, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Checkpoints, Device, Json, out, print_json, writable
+from invariance.cli.tracking import Track
 from invariance.core.fields import finite
 
 if TYPE_CHECKING:
@@ -33,7 +35,10 @@ PAGE = Path("report.html")
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Tables and figures, e.g. table-4, or 'all'.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables and figures, e.g. table-4, or 'all'.", autocompletion=completion.studies),
+    ] = None,
     list_them: Annotated[
         bool,
         typer.Option("--list", help="List the studies, their cost on this machine and what the store has of them."),
@@ -51,6 +56,8 @@ def reproduce(
     address: Address = None,
     checkpoints: Checkpoints = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
+    track: Track = None,
     selection: Annotated[
         str, typer.Option("--selection", help="Which checkpoint counts: invariant, last, training-domain, oracle.")
     ] = "invariant",
@@ -82,7 +89,8 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    carry_out(needed, store, chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints))
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(needed, store, made_by, track)
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]
@@ -90,6 +98,8 @@ def reproduce(
         note = _write(runs, plans, selection, page) if page else ""
     if show_page and page and page.exists():
         typer.launch(str(page.absolute()))
+    if not as_json:
+        reuse.say()
     last_line(note, ended(needed, store, waiting), quiet=as_json)
 
 

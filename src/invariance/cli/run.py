@@ -9,15 +9,16 @@ import typer
 from invariance.cli.follow import (
     STORE,
     Address,
-    Checkpoints,
     EngineName,
+    Fresh,
     StorePath,
     Workers,
     carry_out,
     ended,
     last_line,
 )
-from invariance.cli.options import Device
+from invariance.cli.options import Checkpoints, Device, Json, print_json
+from invariance.cli.tracking import Track
 
 
 def run(
@@ -27,7 +28,10 @@ def run(
     address: Address = None,
     checkpoints: Checkpoints = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
+    track: Track = None,
     store: StorePath = STORE,
+    as_json: Json = False,
 ) -> None:
     """Run specs from a file: a sweep of your own. Runs that are in the store are not repeated."""
     from invariance.core.errors import BadValue, InvarianceError
@@ -49,5 +53,10 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints))
-    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", ended(specs, store))
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(specs, store, made_by, track)
+    reuse.say()
+    how = ended(specs, store)
+    if as_json:
+        print_json({"store": str(store), "runs": how.runs, "status": dict(how.counts)})
+    last_line(f"{len(specs)} runs: see 'invariance runs list --store {store}'", how, quiet=as_json)

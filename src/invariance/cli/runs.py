@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli.follow import STORE, FromPublished, StorePath, open_runs, span
-from invariance.cli.options import Json, out, print_json, writable
+from invariance.cli.options import Json, conclude, out, print_json, writable
 from invariance.core.atomic import atomic_write
 from invariance.core.fields import finite, flattened
 from invariance.core.text import spreadsheet_text
@@ -93,6 +93,7 @@ def export(
     seed: Seed = None,
     store: StorePath = STORE,
     published: FromPublished = False,
+    as_json: Json = False,
 ) -> None:
     """Write runs to a file, for other programs. Numbers that are not finite are left empty; the status says why."""
     writable(file, ".csv", ".parquet", ".jsonl")
@@ -100,7 +101,7 @@ def export(
     write = {".csv": _csv, ".parquet": _parquet, ".jsonl": _jsonl}[file.suffix.lower()]
     with atomic_write(file) as part, open_runs(store, published) as opened:
         many = write(opened, filters, part)
-    out().print(f"{many} runs: {file}", highlight=False)
+    conclude(f"{many} runs: {file}", {"file": str(file), "runs": many}, as_json=as_json)
 
 
 @app.command()
@@ -112,6 +113,7 @@ def publish(
         Path | None, typer.Option("-o", "--output", help="Where to (default: the file that comes with the package).")
     ] = None,
     store: StorePath = STORE,
+    as_json: Json = False,
 ) -> None:
     """Add the runs of all studies, however they ended, to the file of published runs. Failed ones are left out."""
     from invariance.core.errors import UnknownName
@@ -128,7 +130,7 @@ def publish(
     with open_runs(store, published=False) as opened:
         many = published.publish(opened, trials, file)
     text = f"{many.given} runs of studies, {many.new} of them new; {many.all} in {file}"
-    out().print(text, highlight=False, markup=False, soft_wrap=True)
+    conclude(text, {"file": str(file), **many._asdict()}, as_json=as_json)
 
 
 @app.command()
@@ -141,6 +143,7 @@ def remove(
     seed: Seed = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     store: StorePath = STORE,
+    as_json: Json = False,
 ) -> None:
     """Delete runs by key, or all that a filter finds."""
     from invariance.core.errors import BadValue
@@ -153,7 +156,8 @@ def remove(
         if doomed and not yes:
             typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
         many = opened.remove(doomed)
-    out().print(f"removed {many} run{'' if many == 1 else 's'} from {store}", highlight=False)
+    line = f"removed {many} run{'' if many == 1 else 's'} from {store}"
+    conclude(line, {"store": str(store), "removed": many}, as_json=as_json)
 
 
 def _filters(

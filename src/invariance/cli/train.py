@@ -1,24 +1,28 @@
 """``invariance train``."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import INTERRUPTED, Address
 from invariance.cli.options import Changes, Device, Json, RecipeName, errors, out, print_json, progress, say_partial
+from invariance.cli.tracking import Track, tracking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from invariance.experiments.run import Executed
     from invariance.experiments.spec import Spec
+    from invariance.experiments.trackers.base import Tracker
     from invariance.training.selection import History
     from invariance.training.train import Snapshot
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="The data set (see: list data).")],
-    method: Annotated[str, typer.Argument(help="The method (see: list methods).")],
+    data: Annotated[str, typer.Argument(help="The data set (see: list data).", autocompletion=completion.data)],
+    method: Annotated[str, typer.Argument(help="The method (see: list methods).", autocompletion=completion.methods)],
     recipe: RecipeName = "default",
     changes: Changes = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides split, noise, initial weights, order.")] = 0,
@@ -35,6 +39,7 @@ def train(
     ] = None,
     address: Address = None,
     device: Device = "cpu",
+    track: Track = None,
     as_json: Json = False,
 ) -> None:
     """Train one model and save it: weights as safetensors, and a manifest with everything that decided it.
@@ -58,13 +63,23 @@ def train(
     if leads():
         claim(folder, overwrite=overwrite)
         say_partial(spec.data)
-    executed = _executed(spec, folder, save_every, device, (ranks, address) if ranks else None)
+    tracker = tracking(track) if leads() else None
+    log = _logger(tracker, spec)
+    executed = _executed(spec, folder, save_every, device, log, (ranks, address) if ranks else None)
+    log(executed.run.history)
     if leads():
+        if tracker:
+            tracker.close(executed.run.status)
         _conclude(executed, folder, as_json=as_json)
 
 
 def _executed(
-    spec: "Spec", folder: Path, save_every: float, device: str, cluster: tuple[int, str | None] | None
+    spec: "Spec",
+    folder: Path,
+    save_every: float,
+    device: str,
+    log: "Callable[[History], None]",
+    cluster: tuple[int, str | None] | None,
 ) -> "Executed":
     """The run, resumed from what is left of it in the folder; on a ``cluster`` by so many ranks at an address."""
     path = folder / f"{spec.key}.safetensors"
@@ -76,15 +91,22 @@ def _executed(
 
         try:
             if cluster:
-                return _on_cluster(spec, path, save_every, device, *cluster, show)
-            return _here(spec, path, save_every, device, show)
+                return _on_cluster(spec, path, save_every, device, cluster, show, log)
+            return _here(spec, path, save_every, device, show, log)
         except KeyboardInterrupt:
             where = f"a checkpoint is in {folder}; the same command goes on" if path.exists() else "nothing was saved"
             errors().print(where, highlight=False)
             raise typer.Exit(INTERRUPTED) from None
 
 
-def _here(spec: "Spec", path: Path, save_every: float, device: str, show: Callable[[int, int], None]) -> "Executed":
+def _here(
+    spec: "Spec",
+    path: Path,
+    save_every: float,
+    device: str,
+    show: "Callable[[int, int], None]",
+    log: "Callable[[History], None]",
+) -> "Executed":
     """The run by this process, and perhaps by others that torchrun started beside it."""
     import torch
 
@@ -97,6 +119,7 @@ def _here(spec: "Spec", path: Path, save_every: float, device: str, show: Callab
     def watch(snapshot: "Snapshot", history: "History", seconds: float) -> None:
         show(snapshot.step, snapshot.steps)
         saver(snapshot, history, seconds)
+        log(history)
 
     return execute(spec, watch, resume_from=resume.load_leaders(path), device=device)
 
@@ -106,16 +129,18 @@ def _on_cluster(
     path: Path,
     save_every: float,
     device: str,
-    ranks: int,
-    address: str | None,
-    show: Callable[[int, int], None],
+    cluster: tuple[int, str | None],
+    show: "Callable[[int, int], None]",
+    log: "Callable[[History], None]",
 ) -> "Executed":
     """The run by ranks on a Ray cluster, whose checkpoints are written here."""
     from invariance.core.ray_cluster import connect
     from invariance.experiments import resume
-    from invariance.experiments.engines.ray import Ray, Step
+    from invariance.experiments.engines.ray import Ray
     from invariance.experiments.ray_ranks import on_ranks
+    from invariance.experiments.ray_task import Step
 
+    ranks, address = cluster
     connect(address, cores=ranks)
     engine = Ray(address=address, save_every=save_every, device=device)
     training = on_ranks(spec, ranks, engine, resume.load(path))
@@ -129,6 +154,26 @@ def _on_cluster(
             show(content.step, content.steps)
         else:
             resume.save(content, path)
+            log(content.history)
+
+
+def _logger(tracker: "Tracker | None", spec: "Spec") -> "Callable[[History], None]":
+    """Give a tracker the checkpoints that it has not seen."""
+    if tracker is None:
+        return lambda history: None
+    from invariance.experiments.trackers import begin
+    from invariance.experiments.trackers.base import metrics
+
+    begin(tracker, spec)
+    seen = 0
+
+    def log(history: "History") -> None:
+        nonlocal seen
+        for checkpoint in history[seen:]:
+            tracker.log(checkpoint.step, metrics(checkpoint))
+        seen = len(history)
+
+    return log
 
 
 def _conclude(executed: "Executed", folder: Path, *, as_json: bool) -> None:

@@ -6,18 +6,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from invariance.cli import completion
 from invariance.cli.follow import (
     INTERRUPTED,
     QUIET,
     STORE,
     Address,
-    Checkpoints,
     EngineName,
+    Fresh,
+    Reuse,
     StorePath,
     Workers,
     carry_out,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, errors, out, print_json, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Checkpoints,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    writable,
+)
 
 if TYPE_CHECKING:
     from invariance.tuning.tune import Tuning
@@ -26,8 +40,10 @@ PICTURE = Path("invariance-tune.png")
 
 
 def tune(
-    data: Annotated[str, typer.Argument(help="The data set to tune on (see: list data).")],
-    method: Annotated[str, typer.Argument(help="The method (see: list methods).")],
+    data: Annotated[
+        str, typer.Argument(help="The data set to tune on (see: list data).", autocompletion=completion.data)
+    ],
+    method: Annotated[str, typer.Argument(help="The method (see: list methods).", autocompletion=completion.methods)],
     recipe: RecipeName = "default",
     trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all; those in the study count.")] = 50,
     rule: Annotated[
@@ -52,6 +68,7 @@ def tune(
     address: Address = None,
     checkpoints: Checkpoints = None,
     device: Device = "cpu",
+    fresh: Fresh = False,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Where the plot goes (default: invariance-tune.png).")
     ] = None,
@@ -65,7 +82,8 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address, device=device, checkpoints=checkpoints)
+    runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = Reuse()
     try:
         tuning = search_for(
             data,
@@ -80,13 +98,15 @@ def tune(
             study=study,
             store=store,
             engine=runner,
-            run=lambda specs: carry_out(specs, store, runner),
+            run=lambda specs: reuse.update(carry_out(specs, store, runner)),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs
         errors().print(f"what is finished is in {study} and {store}; the same command goes on", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     _show(tuning, picture, as_json=as_json)
+    if not as_json:
+        reuse.say()
     if not tuning.best:
         raise typer.Exit(3)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Literal, NamedTuple
 
+from invariance.core.html import html_table
+
 
 @dataclass(frozen=True)
 class Printed:
@@ -45,6 +47,11 @@ class Quantity:
     def difference(self) -> float:
         """Ours less the printed one; not a number where one of them is missing."""
         return self.mean - self.printed.mean if self.printed else math.nan
+
+    def __str__(self) -> str:
+        """Mean ± deviation, with the printed one behind it; the note where there is no value."""
+        ours = f"{self.mean:.1f}" + (f" ± {self.std:.1f}" if len(self.ours) > 1 else "") if self.ours else self.note
+        return f"{ours} (printed {self.printed.mean:g})" if self.printed else ours
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,27 @@ class Table:
     def full_title(self) -> str:
         """Its title, after its number."""
         return _numbered(self.number, self.title)
+
+    def _repr_html_(self) -> str:
+        names = [f"{column.group}: {column.name}" if column.group else column.name for column in self.columns]
+        rows = [(line.label, *map(_short, line.cells)) for line in self.lines]
+        notes = " ".join(filter(None, (self.caption, *self.notes, self.provenance)))
+        return html_table((self.heading, *names), rows, title=self.full_title, notes=notes)
+
+
+def _short(cell: Cell) -> str | float:
+    """A cell in a notebook."""
+    match cell:
+        case Difference():
+            return f"{cell.mean:.1f} [{cell.low:.1f}, {cell.high:.1f}]" if cell.values else cell.note
+        case Sparkline():
+            return " … ".join(f"{value:.0f}" for value in (cell.values[:1] + cell.values[-1:]))
+        case tuple():
+            return " ".join(cell)
+        case str() | float() | int():
+            return cell
+        case _:
+            return str(cell)
 
 
 class Flag(NamedTuple):

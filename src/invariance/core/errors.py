@@ -14,8 +14,10 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
-MAX_SHOWN = 200
-"""Characters of a value that a message shows."""
+from invariance.core.text import clean
+
+MAX_SHOWN, MAX_MESSAGE = 200, 1500
+"""Characters of a value that a message shows, and of a message; of a longer one its two ends are shown."""
 
 
 def shortened(value: object) -> str:
@@ -25,7 +27,13 @@ def shortened(value: object) -> str:
 
 
 class InvarianceError(Exception):
-    """Base of all errors of this package; the command line prints it as one line."""
+    """Base of all errors of this package: one line, whatever the names and values in it hold."""
+
+    def __init__(self, message: object = "") -> None:
+        text = clean(message)
+        super().__init__(
+            text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE // 2]} … {text[-MAX_MESSAGE // 3 :]}"
+        )
 
 
 class UnknownName(InvarianceError, KeyError):

@@ -18,6 +18,7 @@ class Rows:
 
     Inputs are numbers, or images as bytes, in memory or stored. ``weight`` [n] are sample weights, or None where every
     row counts the same; ``notes`` is what a reader noticed. Where ``classes`` are given, labels are codes into them.
+    ``of_images`` says that numbers stand for images.
     """
 
     x: NDArray[Any] | StoredRows
@@ -27,6 +28,7 @@ class Rows:
     weight: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
     classes: NDArray[Any] | None = None
+    of_images: bool = False
 
     @classmethod
     def of(cls, x: NDArray[Any] | StoredRows, y: NDArray[Any], environments: NDArray[Any]) -> "Rows":
@@ -41,7 +43,8 @@ class Rows:
         """The rows where ``mask`` is true, and their environments."""
         present, codes = np.unique(self.codes[mask], return_inverse=True)
         weight = None if self.weight is None else self.weight[mask]
-        return Rows(self.x[mask], self.y[mask], codes, self.names[present], weight, classes=self.classes)
+        taken = Rows(self.x[mask], self.y[mask], codes, self.names[present], weight, classes=self.classes)
+        return replace(taken, of_images=self.of_images)
 
     def sample(self, rows: int, seed: int = 0) -> "Rows":
         """Numbers of a stored table, in memory with their labels: at most about ``rows``; others are as they are."""
@@ -67,7 +70,7 @@ class Rows:
     @property
     def unit(self) -> str:
         """What one row is, in the plural."""
-        return "images" if isinstance(self.x, Pixels) else "rows"
+        return "images" if self.of_images or isinstance(self.x, Pixels) else "rows"
 
 
 def coded(values: NDArray[Any] | Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -1,14 +1,6 @@
 r"""The adverse site: the training rows as they would be where effects that vary between sites turn against the model.
 
-A column's *effect* at a site is its coefficient in a model of that site alone, beside what ERM predicts:
-
-    P(y | x, e) ∝ exp(f(x) + δ_e·x + c_e).
-
-Effects are compared by the random-effects model of a meta-analysis (DerSimonian and Laird 1986): they have a mean m and
-a deviation τ between sites, beyond what chance explains (Cochran's Q). One more site has an effect within m ± κτ in 19
-of 20 cases, with κ the quantile of Student's t for as many sites, times √(1 + 1/E). Where Q is significant, the adverse
-site has the end of this range that goes against m, but no more than the reverse, −m. Two sites are enough for it, and
-so is a trend that never crosses zero.
+Effects of columns are compared between sites (`effects.py`). Those that vary have the adverse effect there.
 
 The adverse site is made of the training rows, by exponential tilting: weights w ∝ exp(y·Δ·x), scaled to keep the share
 of every class, move the effects by Δ. For numbers, where tilting has no bounded weights, the slopes of columns by the
@@ -17,51 +9,29 @@ target are compared instead, and columns are moved along the target.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
-from scipy.stats import chi2
-from scipy.stats import t as student
 from torch import Tensor
 
 from invariance.core.environment import Environment
 from invariance.core.families import Family
 from invariance.core.inputs import loaded
+from invariance.estimators.effects import Sites, compared, compared_slopes
 
-LEVEL = 0.05
+LEVEL = 0.01
 """Of the test that no effect varies between sites, over all columns together."""
-RANGE = 0.975
-"""The quantile that ends the range of one more site."""
-MIN_Z = 3.0
-"""A column matters if its mean effect is as many standard errors from zero."""
-PRIOR_VARIANCE = 4.0
-"""Of an effect at one site, for columns of variance 1: keeps effects finite where a site has few rows."""
 MAX_COLUMNS, COMPONENTS = 64, 32
 """With more columns, as many principal components take their place."""
-NEWTON_STEPS = 15
 MIN_WEIGHT = 1e-9
 """Of a row at the adverse site, in units of the largest weight."""
-
-
-class Effects(NamedTuple):
-    """Of every column: the effect's mean, and where the adverse site has it; the test's p-value, [d] each."""
-
-    mean: Tensor
-    adverse: Tensor
-    p_value: Tensor
-
-    @property
-    def varying(self) -> tuple[int, ...]:
-        """The columns whose effects vary."""
-        return tuple((self.adverse != self.mean).nonzero().squeeze(1).tolist())
 
 
 @dataclass(frozen=True, eq=False)
 class AdverseSite:
     """Training rows with other weights, or other values for numbers; and the columns whose effects vary.
 
-    ``columns`` are empty where principal components or outputs stand for the columns. ``p_value`` is that of the test
-    that no effect varies, corrected for the number of columns.
+    ``columns`` begin with the most significant, and are empty where principal components or outputs stand for them.
+    ``p_value`` is that of the test that no effect varies, corrected for the number of columns.
     """
 
     environments: tuple[Environment, ...]
@@ -101,18 +71,27 @@ def _columns(environments: Sequence[Environment], f: Sequence[Tensor]) -> tuple[
 def _tilted(environments: Sequence[Environment], x: Sequence[Tensor], f: Sequence[Tensor], labels: int) -> AdverseSite:
     """The rows with weights that move effects on the log-odds of each class against the rest."""
     tests = labels if labels > 2 else 1
-    shifts, varying, p_value = [], set[int](), 1.0
+    columns, sizes = torch.cat(list(x)), tuple(map(len, x))
+    weight = torch.cat([_weights(e) for e in environments])
+    shifts, p_values = [], dict[int, float]()
     for k in range(tests):
-        offsets = [_against_rest(part.double(), k) for part in f]
-        targets = [(e.y == (k if tests > 1 else 1)).double() for e in environments]
-        effects = _compared(*_site_effects(environments, x, targets, offsets), _slopes(x, offsets), tests)
-        varying |= set(effects.varying)
-        p_value = min(p_value, float(effects.p_value.min()))
-        shifts.append(torch.cat(list(x)) @ (effects.adverse - effects.mean))
+        offset = torch.cat([_against_rest(part.double(), k) for part in f])
+        y = torch.cat([(e.y == (k if tests > 1 else 1)).double() for e in environments])
+        effects = compared(Sites(columns, y, offset, weight, sizes), LEVEL / tests)
+        for i in effects.varying:
+            p_values[i] = min(p_values.get(i, 1.0), tests * float(effects.p_value[i]))
+        shifts.append(columns @ (effects.adverse - effects.mean))
     by_class = torch.stack(shifts if tests > 1 else [-shifts[0] / 2, shifts[0] / 2], dim=1)  # [n, K]
-    weights = _keeping_class_shares(environments, by_class - by_class.mean(1, keepdim=True))
-    tilted = tuple(replace(e, weight=weight) for e, weight in zip(environments, weights, strict=True))
-    return AdverseSite(tilted, tuple(sorted(varying)), p_value)
+    tilted = _keeping_class_shares(environments, by_class - by_class.mean(1, keepdim=True))
+    site = tuple(replace(e, weight=weight) for e, weight in zip(environments, tilted, strict=True))
+    return AdverseSite(site, tuple(sorted(p_values, key=lambda i: p_values[i])), min(p_values.values(), default=1.0))
+
+
+def _weights(e: Environment) -> Tensor:
+    """The weight of every row, 1 on average, [n]."""
+    if e.weight is None:
+        return torch.ones(len(e), dtype=torch.float64)
+    return e.weight.double() / e.weight.double().mean()
 
 
 def _keeping_class_shares(environments: Sequence[Environment], shifts: Tensor) -> Sequence[Tensor]:
@@ -135,54 +114,6 @@ def _against_rest(f: Tensor, k: int) -> Tensor:
     return f[:, k] - f[:, rest].logsumexp(1)
 
 
-def _slopes(x: Sequence[Tensor], offsets: Sequence[Tensor]) -> Tensor:
-    """The coefficients of the columns in ERM's output, by least squares, [d]."""
-    columns, output = torch.cat(list(x)), torch.cat(list(offsets))
-    return torch.linalg.lstsq(columns, (output - output.mean()).unsqueeze(1), driver="gelsd").solution.squeeze(1)
-
-
-def _site_effects(
-    environments: Sequence[Environment], x: Sequence[Tensor], targets: Sequence[Tensor], offsets: Sequence[Tensor]
-) -> tuple[Tensor, Tensor]:
-    """δ_e of every environment by penalised maximum likelihood, and its sampling variance, [E, d] each."""
-    effects, variances = [], []
-    for e, columns, y, offset in zip(environments, x, targets, offsets, strict=True):
-        z = torch.cat([torch.ones_like(columns[:, :1]), columns], dim=1)
-        weight = torch.ones_like(y) if e.weight is None else e.weight.double() / e.weight.double().mean()
-        ridge = torch.full((z.shape[1],), 1 / PRIOR_VARIANCE, dtype=z.dtype)
-        ridge[0] = 1e-4
-        delta, hessian = torch.zeros(z.shape[1], dtype=z.dtype), ridge.diag()
-        for _ in range(NEWTON_STEPS):
-            p = torch.sigmoid(offset + z @ delta)
-            gradient = z.T @ (weight * (p - y)) + ridge * delta
-            hessian = (z * (weight * p * (1 - p)).unsqueeze(1)).T @ z + ridge.diag()
-            step = torch.linalg.solve(hessian, gradient)
-            delta = delta - step * min(1.0, 2 / max(float(step.abs().max()), 1e-9))
-            if step.abs().max() < 1e-4:
-                break
-        information = 1 / torch.linalg.inv(hessian).diagonal()[1:] - 1 / PRIOR_VARIANCE
-        effects.append(delta[1:])
-        variances.append(1 / information.clamp(min=1e-6))
-    return torch.stack(effects), torch.stack(variances)
-
-
-def _compared(effects: Tensor, variances: Tensor, base: Tensor, tests: int) -> Effects:
-    """The random-effects model of every column; effects [E, d] are added to ``base`` [d]."""
-    environments, precision = len(effects), 1 / variances
-    fixed = (precision * effects).sum(0) / precision.sum(0)
-    q = (precision * (effects - fixed).square()).sum(0)
-    spread = precision.sum(0) - precision.square().sum(0) / precision.sum(0)
-    tau2 = ((q - (environments - 1)) / spread.clamp(min=1e-12)).clamp(min=0)
-    own = 1 / (variances + tau2)
-    mean = base + (own * effects).sum(0) / own.sum(0)
-    matters = (base + fixed).abs() > MIN_Z * precision.sum(0).rsqrt()
-    p_value = torch.from_numpy(chi2.sf(q.numpy(), environments - 1)) * max(1, int(matters.sum())) * tests
-    p_value = torch.where(matters, p_value.clamp(max=1.0), torch.ones_like(p_value))
-    kappa = float(student.ppf(RANGE, environments - 1)) * (1 + 1 / environments) ** 0.5
-    against = torch.maximum(mean.abs() - kappa * tau2.sqrt(), -mean.abs()) * mean.sign()
-    return Effects(mean, torch.where(p_value < LEVEL, against, mean), p_value)
-
-
 def _moved(environments: Sequence[Environment], x: Sequence[Tensor]) -> AdverseSite:
     """The rows with columns moved along the target, so that their slopes by the target are the adverse ones."""
     targets = [e.y.double() - e.y.double().mean() for e in environments]
@@ -193,7 +124,7 @@ def _moved(environments: Sequence[Environment], x: Sequence[Tensor]) -> AdverseS
         slopes.append(centred.T @ y / square)
         rest = centred - y.unsqueeze(1) * slopes[-1]
         variances.append((rest.square().mean(0) / square).clamp(min=1e-12))
-    effects = _compared(torch.stack(slopes), torch.stack(variances), torch.zeros_like(slopes[0]), 1)
+    effects = compared_slopes(torch.stack(slopes), torch.stack(variances), LEVEL)
     scale = torch.cat([loaded(e.x) for e in environments]).double().std(0)
     moved = []
     for e, y, slope in zip(environments, targets, slopes, strict=True):

@@ -5,12 +5,12 @@
 2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
 3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
    that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
-   A candidate that is no better than a constant is out. ERM is kept unless another one is better by ``MIN_GAIN``.
+   A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, unless another one is better
+   by ``MIN_GAIN``.
 
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +22,7 @@ from torch import Tensor
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
+from invariance.core.html import html_table
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
@@ -41,8 +42,13 @@ MAX_ENVIRONMENTS, MAX_ROWS = 50, 20_000
 """Environments and rows of a large table that the choice is based on."""
 MIN_LAYER_GAIN, MIN_STANDARD_ERRORS = 0.01, 2.0
 """A hidden layer must lower the mean loss by this share, and by as many standard errors."""
+PREFERENCE = {"erm": 0, "subset-erm": 1}
+"""Simpler methods first: a column that is not used cannot turn."""
 MIN_GAIN = 0.02
-"""How much a candidate must gain over ERM, in the unit of the metric; losses are in units of the best constant's."""
+"""How much a candidate must gain over a simpler one, in the unit of the metric; losses are in units of the best
+constant's."""
+SUBSETS = (1, 2, 3)
+"""How many columns may be left out, beside all whose effects vary."""
 MAX_RISK = 0.99
 """A candidate with a higher risk, in units of the best constant's, is out."""
 
@@ -96,8 +102,21 @@ class Choice:
     def __str__(self) -> str:
         """What gives the same model by name: the method, its fields, and its hidden layers."""
         fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
-        fields |= {"hidden": "+".join(map(str, self.hidden))}
+        fields |= {"hidden": self.hidden}
+        fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
         return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
+
+    def _repr_html_(self) -> str:
+        header = ("candidate", "γ", "risk as it is", "where effects turn", "")
+        rows = [
+            (
+                *(each.method, f"{gamma:g}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
+                *(each.risk, each.adverse_risk, "chosen" if each.objective == self.objective else ""),
+            )
+            for each in self.candidates
+        ]
+        notes = f"{self.reason[:1].upper()}{self.reason[1:]}. Risks are in units of the best constant's."
+        return html_table(header, rows, title=f"Method: {self.method}", notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
@@ -143,14 +162,15 @@ def choose(
     """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
-    methods = defaults.candidates(sample, learner.family)
-    erm, learner, f = _architecture(learner, methods["erm"][0], sample, layers)
+    erm = defaults.objective("erm", entropy=defaults.relative_entropy(sample, learner.family))
+    learner, f = _architecture(learner, erm, sample, layers)
     log(f"hidden layers: {learner.hidden or 'none'}")
     adverse = adverse_site(sample, learner.family, f)
     if adverse is None:
         reason = "no effect of a column varies between environments by more than chance explains"
         chosen = Choice("erm", erm, reason)
     else:
+        methods = defaults.candidates(sample, learner.family, subsets(adverse.columns, sample[0].x.shape[1]))
         candidates = []
         for candidate, model in _scored(learner, methods, sample, adverse, criterion, log):
             watch(candidate, model)
@@ -159,10 +179,16 @@ def choose(
     return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.objective, environments))
 
 
+def subsets(varying: Sequence[int], columns: int) -> list[tuple[int, ...]]:
+    """Columns to leave out together: the one whose effect varies most significantly, the first few, and all."""
+    sizes = sorted({min(size, len(varying)) for size in (*SUBSETS, len(varying))} - {0, columns})
+    return [tuple(sorted(varying[:size])) for size in sizes]
+
+
 def _architecture(
     learner: Learner, erm: Method, sample: Sequence[Environment], layers: Sequence[tuple[int, ...]]
-) -> tuple[Method, Learner, list[Tensor]]:
-    """ERM, the learner with the hidden layers that are best for it, and its outputs on rows not trained on."""
+) -> tuple[Learner, list[Tensor]]:
+    """The learner with the hidden layers that are best for ERM, and its outputs on rows not trained on."""
     best, f = learner, _cross_fitted(learner, erm, sample)
     batch = Batch.of(sample, learner.family)
     for hidden in layers:
@@ -172,7 +198,7 @@ def _architecture(
         gain = loss - batch.loss(torch.cat(own))
         if gain.mean() > max(MIN_LAYER_GAIN * loss.mean(), MIN_STANDARD_ERRORS * gain.std() / len(gain) ** 0.5):
             best, f = other, own
-    return erm, best, f
+    return best, f
 
 
 def _cross_fitted(learner: Learner, erm: Method, sample: Sequence[Environment]) -> list[Tensor]:
@@ -241,9 +267,8 @@ def decide(candidates: Sequence[Candidate], criterion: Criterion) -> Choice:
     if not useful:
         reason = "effects vary so much between environments that no method is of use where they turn against it"
         return Choice("erm", erm.objective, reason, candidates=tuple(candidates), supported=False)
-    best = min(useful, key=lambda candidate: candidate.cost_by(criterion))
-    gain = erm.cost_by(criterion) - best.cost_by(criterion) if erm in useful else math.inf
-    if best is erm or gain < MIN_GAIN:
+    best = _preferred(useful, criterion)
+    if best is erm:
         reason = "effects of columns vary between environments, but no method gains enough over ERM"
         return Choice("erm", erm.objective, reason, candidates=tuple(candidates))
     reason = (
@@ -251,3 +276,14 @@ def decide(candidates: Sequence[Candidate], criterion: Criterion) -> Choice:
         f"{best.adverse_risk:.2f} of a constant's, and ERM's is {erm.adverse_risk:.2f}"
     )
     return Choice(best.method, best.objective, reason, candidates=tuple(candidates))
+
+
+def _preferred(candidates: Sequence[Candidate], criterion: Criterion) -> Candidate:
+    """The least cost, where ERM is kept, and then Subset ERM, unless another one gains ``MIN_GAIN`` over it."""
+    best: dict[int, Candidate] = {}
+    for candidate in sorted(candidates, key=lambda one: one.cost_by(criterion)):
+        best.setdefault(PREFERENCE.get(candidate.method, len(PREFERENCE)), candidate)
+    chosen, *others = [best[place] for place in sorted(best)]
+    for other in others:
+        chosen = other if chosen.cost_by(criterion) - other.cost_by(criterion) >= MIN_GAIN else chosen
+    return chosen

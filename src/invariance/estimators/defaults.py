@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[int, ...], ...] = ((32,),)
 """Hidden layers that ``method="auto"`` tries beside a linear model."""
 MAX_ENVIRONMENTS = 50
 """With more environments, Env-PoE is not tried: the cost of an environment classifier grows with their number."""
-FULL_BATCH_ROWS, BATCH_ROWS = 8192, 4096
+FULL_BATCH_ROWS, BATCH_ROWS = 20_000, 4096
 """Up to this number of rows, batches are full; beyond it, the number of rows per batch."""
 UPDATES = 200
 """With full batches; twice as many with smaller ones."""
@@ -59,11 +59,15 @@ def objective(method: str | Method, given: GivenRecipe = "auto", *, entropy: flo
     return METHODS.create(method, values | {"gamma": values["gamma"] / entropy} if "gamma" in values else values)
 
 
-def candidates(environments: Sequence[Environment], family: Family) -> dict[str, tuple[Method, ...]]:
-    """The methods that ``method="auto"`` compares, by name, ERM first."""
+def candidates(
+    environments: Sequence[Environment], family: Family, subsets: Collection[tuple[int, ...]] = ()
+) -> dict[str, tuple[Method, ...]]:
+    """The methods that ``method="auto"`` compares, by name, ERM first; ``subsets`` of columns may be left out."""
     entropy = relative_entropy(environments, family)
     names = ("erm", "env-poe") if debiasable(environments, family) else ("erm",)
     found: dict[str, tuple[Method, ...]] = {name: (objective(name, entropy=entropy),) for name in names}
+    if subsets:
+        found["subset-erm"] = tuple(objective("subset-erm", entropy=entropy, without=each) for each in subsets)
     for name, gammas in GAMMAS.items():
         found[name] = tuple(objective(name, entropy=entropy, gamma=gamma) for gamma in gammas)
     return found

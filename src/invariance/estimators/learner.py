@@ -88,7 +88,9 @@ class Learner:
     ) -> Trained:
         """Train on some environments; checkpoints are evaluated there and on ``validation``."""
         seed, family = self.seed, self.family
-        model = build(environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed)
+        model = build(
+            environments, family.outputs, hidden=self.hidden, features=self.features, seed=seed, seen=method.seen
+        )
         _start_at_the_mean(model, environments, family)
         model = model.to(self.device)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS

@@ -19,6 +19,8 @@ CHUNK_ROWS = 65536
 
 Features = nn.Module | Architecture
 """What may replace the hidden layers."""
+Seen = Callable[[Tensor], Tensor]
+"""Inputs as a method lets the model see them."""
 
 
 class Standard(nn.Module):
@@ -30,14 +32,17 @@ class Standard(nn.Module):
         self.register_buffer("scale", scale)
 
     @classmethod
-    def of(cls, environments: Sequence[Environment]) -> "Standard":
-        """From the samples of some environments; bytes stand for numbers in [0, 1] and are not standardised."""
+    def of(cls, environments: Sequence[Environment], seen: Seen = lambda x: x) -> "Standard":
+        """From the samples of some environments, as they are ``seen``.
+
+        Bytes stand for numbers in [0, 1] and are not standardised.
+        """
         if not environments[0].x.dtype.is_floating_point:
             first = floats(environments[0].x[:1])
             zero = first.new_zeros(first.shape[1], *[1] * (first.ndim - 2))  # [C, 1, …]
             return cls(zero, torch.ones_like(zero))
-        mean = _average(environments, lambda x: x)
-        std = _average(environments, lambda x: (x - mean).square()).sqrt()
+        mean = _average(environments, seen)
+        std = _average(environments, lambda x: (seen(x) - mean).square()).sqrt()
         dtype = environments[0].x.dtype
         tiny = 10 * torch.finfo(dtype).eps * mean.abs()
         return cls(mean.to(dtype), torch.where(std > tiny, std, torch.ones_like(std)).to(dtype))
@@ -70,11 +75,12 @@ def build(
     hidden: Sequence[int],
     features: Features | None,
     seed: int,
+    seen: Seen = lambda x: x,
 ) -> Model:
     """A new model in the precision of its inputs, which standardises them by the samples of these environments."""
     x: Inputs = environments[0].x
     probe = floats(x[:2])
-    standard = Standard.of(environments)
+    standard = Standard.of(environments, seen)
     if isinstance(features, Architecture):
         model = around(features, standard, tuple(x.shape[1:]), outputs, seed=seed)
     else:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -36,6 +38,15 @@ class Predictor(BaseEstimator, ABC):  # type: ignore[misc]
     input_shape_: tuple[int, ...]
     encoder_: Encoder | None
     table_columns_: tuple[str, ...] | None
+
+    def _repr_html_inner(self) -> str:
+        """As scikit-learn shows it, and once it is fitted, what was chosen and its scores by environment."""
+        fitted = (getattr(self, name, None) for name in ("choice_", "scores_"))
+        return "".join((estimator_html_repr(self), *(each._repr_html_() for each in fitted if each is not None)))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        shown = {"text/plain": repr(self)}
+        return shown | ({"text/html": self._repr_html_inner()} if get_config()["display"] == "diagram" else {})
 
     def predict_rows(self, x: NDArray[Any] | StoredRows) -> NDArray[Any]:
         """What the model says of rows as :meth:`fit_rows` takes them: probabilities [n, K], or numbers [n, 1]."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import PositiveInt, TypeAdapter
 from safetensors.torch import load as unpacked
 from safetensors.torch import save as packed
 from sklearn.utils.validation import check_is_fitted
@@ -36,6 +36,7 @@ from invariance.training.selection import dump_history, load_history
 KINDS = {"classifier": InvariantClassifier, "regressor": InvariantRegressor}
 CHANGED = "changed"
 """The key of changes to the default recipe, in place of a whole one."""
+SIZES = TypeAdapter(tuple[PositiveInt, ...])
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -130,8 +131,8 @@ def _described(estimator: Invariant) -> dict[str, Any]:
 def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
     """Set the fitted state, except the module."""
     estimator.n_features_in_ = content["columns"]
-    estimator.input_shape_ = tuple(content["network"].get("input", (content["columns"],)))
-    estimator.hidden_ = tuple(content["network"].get("hidden", estimator.hidden or ()))
+    estimator.input_shape_ = SIZES.validate_python(content["network"].get("input", (content["columns"],)))
+    estimator.hidden_ = SIZES.validate_python(content["network"].get("hidden", estimator.hidden or ()))
     if content["column_names"] is not None:
         estimator.feature_names_in_ = np.array(content["column_names"], dtype=object)
     table, columns = content["extra"].get("table"), content.get("table_columns")

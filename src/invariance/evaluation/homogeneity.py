@@ -5,6 +5,9 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 
+LARGEST = 1e100
+"""Squares of larger values may be beyond the range of numbers."""
+
 
 def homogeneity_p_value(values: Tensor, batch: Batch) -> float:
     """The probability that equal environments differ by chance as much as these do in the means of ``values`` [n, q].
@@ -16,6 +19,8 @@ def homogeneity_p_value(values: Tensor, batch: Batch) -> float:
     values = values.double()
     if not values.isfinite().all():
         return 0.0
+    if (largest := values.abs().max()) > LARGEST:
+        values = values / largest  # whose unit does not matter
     means = batch.mean(values)  # [E, q]
     within = values - means[batch.environment]
     covariance = within.T @ within / len(values)

@@ -20,6 +20,7 @@ from invariance.core.batch import Batch
 from invariance.core.environment import Benchmark, Environment, Mechanism
 from invariance.core.errors import BadValue
 from invariance.core.families import Bernoulli, Family
+from invariance.core.html import html_table
 from invariance.core.inputs import Inputs
 from invariance.evaluation.homogeneity import homogeneity_p_value
 from invariance.evaluation.intervals import Interval, of_mean, of_summary, wilson
@@ -74,6 +75,16 @@ class Scores:
     def gap(self) -> float:
         """The highest less the lowest."""
         return max(self.by_environment.values()) - self.worst
+
+    def _repr_html_(self) -> str:
+        summary = {"mean": self.mean, "worst": self.worst, "gap": self.gap}
+        found = self.intervals or {}
+        rows = [
+            (name, value, f"{found[name][0]:.3f} to {found[name][1]:.3f}" if name in found else "")
+            for name, value in (self.by_environment | summary).items()
+        ]
+        width = 3 if found else 2
+        return html_table(("environment", "score", "95 % interval")[:width], [row[:width] for row in rows])
 
 
 @torch.no_grad()

@@ -1,6 +1,7 @@
 """How long a run will take, before it is run: its arithmetic over the speed of this machine."""
 
 import time
+import warnings
 from functools import cache
 
 import torch
@@ -36,7 +37,15 @@ def _size(data: DataSet) -> Size:
 
 @cache
 def _forward(model: Architecture, shape: tuple[int, ...]) -> int:
-    """Operations of one sample's forward pass."""
+    """Operations of one sample's forward pass, counted by shapes alone: weights cost time and memory."""
+    try:
+        with torch.device("meta"), warnings.catch_warnings(action="ignore"):
+            return _counted(model, shape)
+    except (NotImplementedError, RuntimeError):  # a model of another package that needs numbers
+        return _counted(model, shape)
+
+
+def _counted(model: Architecture, shape: tuple[int, ...]) -> int:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model.build(shape, 1).eval()(torch.zeros(1, *shape))
     return int(counter.get_total_flops())

@@ -127,12 +127,12 @@ def explained(path: Path) -> Iterator[None]:
     """SQLite's errors as one line."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what a damaged file holds
         raise StoreError(f"{path}: {error}; nothing in it was changed. {_advice(error)}") from None
 
 
-def _advice(error: sqlite3.Error) -> str:
-    text = str(error)
+def _advice(error: Exception) -> str:
+    text = "malformed" if isinstance(error, UnicodeDecodeError) else str(error)
     if "full" in text:
         return "Free some space and give the same command again; it goes on where it was."
     if "not a database" in text or "malformed" in text:

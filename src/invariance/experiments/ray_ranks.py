@@ -15,7 +15,8 @@ from invariance.core.errors import BadValue, InvarianceError, RankLost
 from invariance.core.provenance import provenance
 from invariance.core.ray_cluster import connect, is_loopback
 from invariance.core.shipment import Packer, unpacked
-from invariance.experiments.engines.ray import Ray, Saved, Step, check_versions, reported
+from invariance.experiments.engines.ray import Ray
+from invariance.experiments.ray_task import Saved, Setting, Step, check_versions, reported
 from invariance.experiments.run import Executed, ResumeState, Run, executing, load_benchmark, prepared_model
 from invariance.experiments.spec import Spec
 from invariance.training.loop import StateDict
@@ -53,16 +54,16 @@ class RankProcess:
         return TCPStore(host, port, count, is_master=True, wait_for_workers=False, master_listen_fd=held)
 
     def train(
-        self, rank: int, count: int, place: tuple[str, int], spec: Spec, data: Any, state: Any, engine: Ray, driver: Any
+        self, rank: int, count: int, place: tuple[str, int], spec: Spec, data: Any, state: Any, setting: Setting
     ) -> Iterator[Step | ResumeState | Saved | Trained]:
         """What this rank has to tell: of the leader its progress, its resume states and the model."""
         import ray
 
-        check_versions(provenance(), driver)
+        check_versions(provenance(), setting.driver)
         torch.set_num_threads(1)
         with ranks.joined((self._store(rank, count, *place), rank, count)):
-            execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
-            executed = yield from reported(execution, engine, spec.key)
+            execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=setting.device)
+            executed = yield from reported(execution, setting.save_every, spec.key)
             if ranks.leads():
                 yield Trained(executed.run, {k: v.cpu() for k, v in executed.model.state_dict().items()})
 
@@ -79,14 +80,13 @@ def on_ranks(
     ray = connect(engine.address)
     benchmark = load_benchmark(spec)
     data = Packer(ray.put).packed(benchmark)
+    setting = Setting(engine.device, engine.save_every, None, None, provenance())
     actor = ray.remote(num_cpus=1, num_gpus=engine.gpus, max_restarts=0)(RankProcess)
     processes = [actor.remote() for _ in range(count)]
     try:
         place = ray.get(processes[0].meeting_place.remote())
         streams = [
-            process.train.options(num_returns="streaming").remote(
-                rank, count, place, spec, data, state, engine, provenance()
-            )
+            process.train.options(num_returns="streaming").remote(rank, count, place, spec, data, state, setting)
             for rank, process in enumerate(processes)
         ]
         for content in _received(ray, streams):

@@ -18,6 +18,7 @@ from invariance.experiments.spec import Spec
 from invariance.models.base import Model
 from invariance.training.loop import StateDict
 from invariance.training.selection import Checkpoint, History, dump_history, load_history
+from invariance.training.stages import Stages, due
 from invariance.training.train import Snapshot, train
 
 Status = Literal["finished", "collapsed", "diverged", "failed"]
@@ -39,6 +40,11 @@ class Run:
     reason: str = ""
     weights: str = ""
     landscape: LossGrid | None = None
+
+    @property
+    def updates(self) -> int:
+        """How many it made until it was measured last."""
+        return self.history[-1].step if self.history else 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that :meth:`from_json` reads back."""
@@ -102,15 +108,18 @@ def execute(
     *,
     resume_from: ResumeState | None = None,
     device: str = "cpu",
+    stages: Stages | None = None,
 ) -> Executed:
     """Do what a spec says, from the beginning or from a resume state of the same spec.
+
+    ``stages`` are shared with other runs of the same process count; the run's seconds are then as if it were alone.
 
     Several ranks do it together, each of them by this call, and the leader alone measures and watches. The number of
     ranks and the device change the numbers by rounding alone, and may change where a run resumes.
     """
     with leader_first():
         benchmark = load_benchmark(spec)
-    execution = executing(spec, benchmark, resume_from=resume_from, device=device)
+    execution = executing(spec, benchmark, resume_from=resume_from, device=device, stages=stages)
     while True:
         try:
             progress = next(execution)
@@ -121,10 +130,19 @@ def execute(
 
 
 def executing(
-    spec: Spec, benchmark: Benchmark, *, resume_from: ResumeState | None = None, device: str = "cpu"
+    spec: Spec,
+    benchmark: Benchmark,
+    *,
+    resume_from: ResumeState | None = None,
+    device: str = "cpu",
+    stages: Stages | None = None,
 ) -> Generator[Progress, None, Executed]:
     """The same on data that are loaded, snapshot by snapshot, and then the run."""
     start = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
+
+    def seconds() -> float:
+        return time.perf_counter() - start + (stages.seconds if stages else 0.0)
+
     model = fresh_model(spec, benchmark).to(resolved(device))
     history = resume_from.history if resume_from else ()
     status: Status = "finished"
@@ -138,6 +156,7 @@ def executing(
         seed=spec.seed,
         snapshots=max(SNAPSHOTS, spec.evaluation.checkpoints),
         state=resume_from.state if resume_from else None,
+        stages=stages,
     )
     try:
         for snapshot in snapshots:
@@ -146,14 +165,14 @@ def executing(
                 continue
             if _due(snapshot, history, spec.evaluation.checkpoints):
                 history = (*history, measure(snapshot, benchmark, spec))
-            yield Progress(snapshot, history, time.perf_counter() - start)
+            yield Progress(snapshot, history, seconds())
     except Diverged as error:
         status, reason = "diverged", str(error)
     if history and history[-1].collapsed and status == "finished":
         status, reason = "collapsed", "the final predictor is no better than a constant on validation samples"
     points = spec.evaluation.landscape if status != "diverged" and leads() else 0
     grid = landscape(model, benchmark, points, spec.seed) if points else None
-    run = Run(spec, status, history, time.perf_counter() - start, reason, digest(model), grid)
+    run = Run(spec, status, history, seconds(), reason, digest(model), grid)
     return Executed(run, model, benchmark)
 
 
@@ -168,7 +187,7 @@ def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
     done = history[-1].step if history else 0
     if snapshot.finished:
         return snapshot.step > done
-    return snapshot.step * checkpoints // snapshot.steps > done * checkpoints // snapshot.steps
+    return due(snapshot.step, done, snapshot.steps, checkpoints)
 
 
 def load_benchmark(spec: Spec) -> Benchmark:
@@ -210,6 +229,7 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
         diagnostics,
         held.risk,
         held.homogeneity,
+        snapshot.trained,
     )
 
 

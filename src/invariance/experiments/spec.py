@@ -119,7 +119,7 @@ class Spec:
         decided = {
             "spec": plain,
             "data": self.data.fingerprint(),
-            "revision": DEBIASING_REVISION if self.recipe.debias else REVISION,
+            "revision": revision(self.recipe),
         }
         return hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=12).hexdigest()
 
@@ -173,6 +173,11 @@ class Spec:
             _evaluation(plain["evaluation"]),
             plain.get("start", ""),
         )
+
+
+def revision(recipe: Recipe) -> int:
+    """Of the numbers that runs by a recipe have."""
+    return DEBIASING_REVISION if recipe.debias else REVISION
 
 
 def _start(model: Architecture) -> str:

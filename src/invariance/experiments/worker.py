@@ -22,7 +22,9 @@ from invariance.core.errors import InvarianceError, StoreError
 from invariance.experiments import resume
 from invariance.experiments.run import Run, execute, failure
 from invariance.experiments.spec import Spec
+from invariance.experiments.stage_cache import stages
 from invariance.experiments.store import Store, work_folder
+from invariance.training.masks import Masks
 from invariance.training.selection import History
 from invariance.training.train import Snapshot
 
@@ -33,9 +35,10 @@ REPORT_SECONDS = 0.2
 class Worker:
     """Runs one spec after another."""
 
-    def __init__(self, store: Path, save_every: float, driver: TextIO, device: str = "cpu") -> None:
+    def __init__(self, store: Path, save_every: float, driver: TextIO, device: str = "cpu", stages: str = "") -> None:
         self.store, self.save_every, self.driver, self.device = Store(store), save_every, driver, device
         self.folder = work_folder(store)  # made by the first lock in it
+        self.stages, self.masks = Path(stages) if stages else None, Masks()
 
     def send(self, event: str, **content: Any) -> None:
         """Send the driver a message; without a driver there is nothing left to do."""
@@ -50,7 +53,7 @@ class Worker:
         lock = self.folder / f"{spec.key}.lock"
         try:
             with FileLock(lock, blocking=False):
-                run = None if self.store.has(spec.key) else self._run(spec)
+                run, reused = (None, 0) if self.store.has(spec.key) else self._run(spec)
                 if run:
                     self.store.add(run)
                 if run is None or run.status != "failed":
@@ -61,30 +64,34 @@ class Worker:
         except (StoreError, OSError) as error:
             self.send("refused", reason=str(error))
         else:
-            self.send("done", **_outcome(run))
+            self.send("done", **_outcome(run, reused))
 
     def _path(self, spec: Spec) -> Path:
         return self.folder / f"{spec.key}.safetensors"
 
-    def _run(self, spec: Spec) -> Run:
-        """The run; whatever goes wrong in it, other than with the disk, is its result."""
+    def _run(self, spec: Spec) -> tuple[Run, int]:
+        """The run, and how many updates were there; whatever goes wrong, other than with the disk, is its result."""
         start = time.perf_counter()
         try:
             earlier = resume.load(self._path(spec))
-            return execute(spec, self._monitor(spec), resume_from=earlier, device=self.device).run
+            shared = stages(spec, self.stages, self.device, earlier, self.masks)
+            run = execute(spec, self._monitor(spec), resume_from=earlier, device=self.device, stages=shared).run
+            return run, shared.updates if shared else 0
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
             if not isinstance(error, InvarianceError):
                 resume.remove(self._path(spec))  # it may be what is wrong
-            return failure(spec, error, time.perf_counter() - start)
+            return failure(spec, error, time.perf_counter() - start), 0
 
     def _monitor(self, spec: Spec) -> "Monitor":
         return Monitor(self, self._path(spec))
 
 
-def _outcome(run: Run | None) -> dict[str, Any]:
-    return {"status": run.status, "reason": run.reason, "seconds": run.seconds} if run else {"status": "there"}
+def _outcome(run: Run | None, reused: int) -> dict[str, Any]:
+    if not run:
+        return {"status": "there"}
+    return {"status": run.status, "reason": run.reason, "seconds": run.seconds, "reused": reused, "steps": run.updates}
 
 
 class Monitor:

@@ -1,5 +1,6 @@
 """A fitted model and its baseline, evaluated in environments that they were not trained in."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from invariance.core.environment import environment_folds
 from invariance.core.errors import InvarianceError
+from invariance.core.html import html_table
 from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 from invariance.fitting.by_environment import (
@@ -47,6 +49,11 @@ class AssessedModel:
     importances: tuple[PermutationImportance, ...] = ()
     adverse: float | None = None
 
+    @property
+    def parts(self) -> dict[str, EnvironmentScores]:
+        """Its scores, by what was done with the environments."""
+        return {"trained on": self.known, "left out": self.new, "test": self.test}
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
         scores = {"known": self.known, "new": self.new, "test": self.test}
@@ -74,6 +81,8 @@ class Assessment:
     headline: Headline = field(default_factory=Headline)
     varying: tuple[str, ...] | None = None
     """Columns whose effects vary between environments, () where they have no names; None where none varies."""
+    left_out: tuple[str, ...] = ()
+    """Columns that the model does not use, wholly or in part."""
     unit: str = "rows"
     """What samples are called, in the plural."""
 
@@ -98,6 +107,18 @@ class Assessment:
             return at is not None
         return self.headline.gain(model.adverse, at.low if self.headline.metric.higher else at.high) >= 0
 
+    def _repr_html_(self) -> str:
+        columns = {f"{m.title}, {when}": part for m in self.both for when, part in m.parts.items() if part}
+        by_name = [{score.name: score.headline for score in part} for part in columns.values()]
+        names = dict.fromkeys(score.name for part in columns.values() for score in part)
+        rows: list[tuple[str | float, ...]] = [
+            (name, *(each.get(name, math.nan) for each in by_name)) for name in names
+        ]
+        at = {m.title: forecast(m.new, self.headline) for m in self.both}
+        expected = [f"{title} {f.mean:.3f} ({f.low:.3f} to {f.high:.3f})" for title, f in at.items() if f]
+        notes = f"At one more environment, with its 95 % range: {', '.join(expected)}." if expected else ""
+        return html_table(("environment", *columns), rows, title=self.headline.metric.title, notes=notes)
+
     def to_json(self) -> dict[str, Any]:
         """Plain data, under the keys that ``invariance fit --json`` has had from the start."""
         return {
@@ -109,6 +130,7 @@ class Assessment:
             "metric": self.headline.name,
             "threshold": self.headline.threshold,
             "varying": self.varying,
+            "left_out": self.left_out,
             "unit": self.unit,
         }
 

@@ -65,7 +65,7 @@ class DriftReference:
     @classmethod
     def of(cls, rows: Rows, columns: Columns) -> "DriftReference | None":
         """From training rows; None where they are no table, or of one site."""
-        if not isinstance(rows.x, np.ndarray) or len(rows.names) < 2:
+        if not columns or not isinstance(rows.x, np.ndarray) or len(rows.names) < 2:
             return None
         step = -(-len(rows) // MAX_ROWS)
         x, codes = np.asarray(rows.x[::step], np.float64), rows.codes[::step]

@@ -25,8 +25,11 @@ from invariance.data.images.cache import MAX_NAMES, Broken, Picture
 from invariance.data.images.image_files import ImageSize, pictures, read, require_utf8
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
+from invariance.fitting.frozen_features import embedded, linear_classifier, of_images
 from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
+from invariance.models.base import Architecture
+from invariance.models.edges import Edges
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
 from invariance.recipes.recipe import Recipe
@@ -36,6 +39,14 @@ FILE = "file"
 BATCH_IMAGES = 256
 """Images that are decoded and predicted together."""
 SINGLE_DOMAIN = "with one domain there is nothing to be invariant across, so the model is ERM; give several domains"
+WIDTH = 16
+"""Channels of the first layer of a ResNet that is trained from scratch."""
+FEW_IMAGES = 2000
+"""Fewer cannot teach a network."""
+FEW = (
+    f"with fewer than {FEW_IMAGES:,} images, the model is linear, of edges and a small grey image; --weights FILE uses "
+    "the features of a ResNet-18 with published weights, --epochs or --width train one from scratch"
+)
 MIN_UPDATES, MIN_EPOCHS = 200, 8
 """Training makes at least this number of updates, and of passes over the images."""
 
@@ -70,8 +81,13 @@ class ImageFolderReader(Reader):
         plain: dict[str, Any] = TypeAdapter(ImageFolderReader).dump_python(self, mode="json")
         return plain
 
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one image."""
+        return (3, self.image_size, self.image_size)
+
     def fits(self, estimator: Invariant) -> bool:
-        return estimator.input_shape_ == (3, self.image_size, self.image_size)
+        return estimator.input_shape_ == self.input_shape
 
     def kept(self, path: Path, columns: Sequence[str] | None) -> dict[str, pa.DataType]:
         """The names of the files; there is nothing else to copy."""
@@ -136,25 +152,47 @@ class ImageFolderReader(Reader):
 
 
 def image_folder_task(
-    path: Path, reader: ImageFolderReader, *, test: Path | None, width: int, epochs: int | None, seed: int
+    path: Path,
+    reader: ImageFolderReader,
+    *,
+    test: Path | None,
+    width: int | None = None,
+    epochs: int | None = None,
+    weights: Path | None = None,
+    seed: int = 0,
 ) -> FitTask:
     """Training images and perhaps test images, read before anything is trained, so that a mistake shows at once."""
     rows = reader.read(path)
     tested = test_rows(reader.read(test), np.unique(rows.y), test) if test else None
     notes = (*rows.notes, *(tested.notes if tested else ()))
+    network: Architecture | None = ResNet(weights=str(weights)) if weights else None
+    if not weights and not width and not epochs and len(rows) < FEW_IMAGES:
+        network, notes = Edges(), (*notes, FEW)
+    estimator = InvariantClassifier(
+        recipe=_recipe(len(rows), reader.image_size, epochs), features=ResNet(width=width or WIDTH), random_state=seed
+    )
+    if network:
+        estimator, rows = linear_classifier(seed), embedded(rows, network)
+        tested = embedded(tested, network) if tested else None
     return FitTask(
         path,
         reader,
         rows,
         tested,
-        InvariantClassifier(
-            recipe=_recipe(len(rows), reader.image_size, epochs), features=ResNet(width=width), random_state=seed
-        ),
+        estimator,
         "the class of an image",
         "its domain",
         {"images": path.absolute().name},
         notes if len(rows.names) > 1 else (*notes, SINGLE_DOMAIN),
+        network=network,
     )
+
+
+def saved_estimator(task: FitTask, estimator: Invariant) -> Invariant:
+    """The fitted estimator that takes what the reader gives: images, where it was fitted to features of them."""
+    if task.network is None or not isinstance(task.reader, ImageFolderReader):
+        return estimator
+    return of_images(estimator, task.network, task.reader.input_shape)
 
 
 def _recipe(images: int, image_size: int, epochs: int | None) -> Recipe:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from invariance.core.inputs import Pixels
 from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
+from invariance.models.base import Architecture
 
 Samples = NDArray[np.float32] | Pixels
 TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".gz", ".xls", ".xlsx")
@@ -69,7 +70,8 @@ class Reader(ABC):
 class FitTask:
     """Training data, test data if there are some, and the estimator to fit.
 
-    ``roles`` are the name, role and reason of every column; images have none. ``about`` is for the model card.
+    ``roles`` are the name, role and reason of every column; images have none. ``about`` is for the model card. Where
+    ``network`` is given, rows are features that it computed of images, and are not trained.
     """
 
     path: Path
@@ -82,6 +84,7 @@ class FitTask:
     about: dict[str, str]
     notes: tuple[str, ...] = ()
     roles: tuple[tuple[str, str, str], ...] = ()
+    network: Architecture | None = None
 
     @property
     def title(self) -> str:

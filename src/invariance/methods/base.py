@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass as record
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 import torch
@@ -74,6 +75,10 @@ class Method(ABC):
         """The method as it is where debiasing finds nothing to remove."""
         return self
 
+    def seen(self, x: Tensor) -> Tensor:
+        """The inputs as the method lets the model see them."""
+        return x
+
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         """Give the model what the method needs: masks, heads, memory."""
         return model
@@ -85,6 +90,14 @@ class Method(ABC):
     @abstractmethod
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """The moves of one step, in order; code after a ``yield`` runs when that move has been made."""
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str | None:
+        """What decides an update beside the model, its batch and the recipe; None where that is not known.
+
+        Equal texts say that updates are equal bit for bit, and runs then share them (`training/stages.py`). ``sliced``
+        says that the batch goes through the features in slices.
+        """
+        return None
 
     def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
         """The penalty's value, without its weight, for the records; None where there is no penalty."""
@@ -115,13 +128,21 @@ class AnnealedMethod(Method):
         "two-phase": {"gamma_before": 0.0},
     }
     later_fields: ClassVar[tuple[str, ...]] = ("gamma_alone",)
+    risk_alone_before: ClassVar[bool] = False
+    """Whether γ_t is all that an update takes from the clock, and one with γ_t = 0 is ERM's; then runs share them."""
 
     gamma: NonNegative = 1e6
+    """The weight γ of the penalty once it has set in. 10⁶ is what the ICLR 2023 paper prints."""
     gamma_before: NonNegative = 1.0
+    """Its weight before that, during the warm-up. As in the code of Arjovsky et al."""
     divide_by: Divisor = "gamma"
+    """What the whole sum is divided by, so that gradients keep their size. As in the code of Arjovsky et al."""
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
     reduction: Literal["mean", "sum"] = "mean"
+    """Whether environments are averaged or added. As in the code of Arjovsky et al."""
     gamma_alone: NonNegative | None = None
+    """γ in a run that was to be debiased and found no cue; None is ``gamma``. Ours."""
 
     def alone(self) -> Self:
         """With ``gamma_alone``, if there is one."""
@@ -135,6 +156,15 @@ class AnnealedMethod(Method):
         """What the objective is divided by at this moment."""
         gamma = self.gamma_at(clock)
         return {"gamma": max(gamma, 1.0), "1+gamma": 1.0 + gamma, "nothing": 1.0}[self.divide_by]
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str | None:
+        """γ_t; without a weight, the penalty's fields do not count."""
+        if not self.risk_alone_before:
+            return None
+        gamma = self.gamma_at(clock)
+        if not gamma:
+            return risk_alone(self.l2, self.reduction)
+        return _penalised(self, gamma)
 
     def combine(self, risks: Tensor, penalty: Callable[[], Tensor], clock: Clock) -> Tensor:
         """(R + γ_t P) / divisor_t; a penalty without weight is not computed."""
@@ -153,6 +183,8 @@ class PenalisedMethod(AnnealedMethod):
 
     reads_features: ClassVar[bool] = True
     """Whether the penalty looks at z. If not, z comes without columns and a full batch needs no memory for it."""
+    standalone: ClassVar[bool] = True
+    """Whether the penalty means the same without the rest of the method, in another training loop."""
 
     @abstractmethod
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
@@ -161,6 +193,11 @@ class PenalisedMethod(AnnealedMethod):
     def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
         """P."""
         return self.penalty(batch, model, z, f)
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str | None:
+        """Where features are kept for a penalty to read, slices of them go through the head together."""
+        decided = super().decided_by(clock, sliced=sliced)
+        return f"{decided}, features kept" if decided and sliced and self.reads_features else decided
 
     def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
         """Draw what stays the same however often the loss is evaluated in this step."""
@@ -183,6 +220,17 @@ class PenalisedMethod(AnnealedMethod):
         self.before(model, clock, generator)
         yield Move(loss, self.l2 / self.divisor(clock))
         self.after(model, clock)
+
+
+@lru_cache(64)
+def _penalised(method: AnnealedMethod, gamma: float) -> str:
+    """What decides an update with a penalty of this weight."""
+    return f"{type(method).__module__} {replace(method, gamma=gamma, gamma_before=gamma, gamma_alone=None)}"
+
+
+def risk_alone(l2: float, reduction: str = "mean") -> str:
+    """What decides an update without a penalty."""
+    return f"{reduction} of risks, l2 {l2!r}"
 
 
 def squared_norm(

@@ -26,6 +26,7 @@ class BIRM(PenalisedMethod):
     """
 
     title: ClassVar[str] = "BIRM"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ E_{c~N(1,τ²)} (∂R^e(c·f)/∂c)² ]"
     reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Lin et al., Bayesian invariant risk minimization, CVPR 2022"
@@ -46,12 +47,17 @@ class BIRM(PenalisedMethod):
     }
 
     gamma_before: NonNegative = 0.0
+    """The weight of the penalty during the warm-up."""
     divide_by: Divisor = "1+gamma"
+    """What the whole sum is divided by, so that gradients keep their size."""
     l2: NonNegative = 1e-3
+    """The weight of ‖parameters‖². As in the authors' Colored-MNIST command."""
     estimator: Estimator = "split"
+    """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""
     draws: PositiveInt = 10
+    """How many scales are drawn per environment in each step."""
     tau: NonNegative = 0.024
-    """1200 over the number of training samples, by the authors' rule; this is for 50,000."""
+    """The deviation of drawn scales. 1200 over the number of training samples, by the authors' rule: 50,000 here."""
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         model.memory.register_buffer("scales", torch.ones(self.draws, environments), persistent=False)

@@ -64,6 +64,7 @@ class BLOCIRM(AnnealedMethod):
     """
 
     title: ClassVar[str] = "BLOC-IRM"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_θ mean_e [ R^e(w*∘θ) + γ ‖∇_w R^e(w*∘θ)‖² ],  w* = mean_e [ w − η ∇_w R^e(w∘θ) ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     differs: ClassVar[tuple[str, ...]] = (
@@ -98,12 +99,19 @@ class BLOCIRM(AnnealedMethod):
     later_fields: ClassVar[tuple[str, ...]] = ("limit_inner_lr", *AnnealedMethod.later_fields)
 
     penalty: Literal["stationarity", "irmv1", "rex", "fishr", "none"] = "stationarity"
+    """The regulariser of the upper level: the paper's stationarity, another method's penalty at w*, or none."""
     estimator: Estimator = "squared"
+    """``squared``, or ``split``, which multiplies the gradients of two halves: unbiased, noisier."""
     inner_steps: PositiveInt = 1
+    """Steps that each environment's head takes. One, as in Algorithm A1."""
     inner_lr: Positive = 2e-3
+    """Their learning rate η. The rate that the paper names for the extractor."""
     limit_inner_lr: bool = False
+    """Whether η is limited where features are so large that the steps might diverge. Ours."""
     inner_optimiser: Literal["gd", "adam"] = "gd"
+    """How heads step: by gradient descent, as in Algorithm A1, or by Adam."""
     unroll: bool = True
+    """Whether the features' gradient goes through the heads' steps."""
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         if self.inner_optimiser == "adam":

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
-from invariance.methods.base import Method, Move
+from invariance.methods.base import Method, Move, risk_alone
 from invariance.methods.erm import ERM
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
@@ -57,10 +57,14 @@ class EnvPoE(Method):
     }
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """With an environment classifier: for a third of the epochs, where the recipe does not say."""
         return recipe if recipe.debias else replace(recipe, debias=math.ceil(recipe.epochs / 3))
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str:
+        return risk_alone(self.l2)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """ERM's move; the offset is part of the batch."""

@@ -34,6 +34,7 @@ class Fishr(PenalisedMethod):
     """
 
     title: ClassVar[str] = "Fishr"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖v_e − mean_e v_e‖² ],  v_e = Var_{i∈e}[∇_w ℓ_i]"
     citation: ClassVar[str] = (
         "Rame et al., Fishr: invariant gradient variances for out-of-distribution generalization, ICML 2022"
@@ -52,7 +53,9 @@ class Fishr(PenalisedMethod):
     }
 
     coordinates: Literal["sum", "mean"] = "sum"
+    """Whether the coordinates of the gradient variance are added or averaged."""
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The decay of a moving average of the variances over steps; 0 is none."""
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         if self.ema:

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
-from invariance.methods.base import Method, Move
+from invariance.methods.base import Method, Move, risk_alone
 from invariance.methods.erm import ERM
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
@@ -27,10 +27,14 @@ class GrayScale(Method):
     oracle: ClassVar[bool] = True
 
     l2: NonNegative = 1.10794568e-3
+    """The weight of ‖parameters‖². As in the published Colored-MNIST command of Arjovsky et al."""
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """As ERM's: without debiasing."""
         return ERM().adapted(recipe)
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str:
+        return risk_alone(self.l2)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """ERM's move; the runner hands in a benchmark without the spurious part."""

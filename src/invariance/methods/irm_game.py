@@ -71,8 +71,11 @@ class IRMGame(Method):
     }
 
     l2: NonNegative = 0.0
+    """The weight of ‖parameters‖²."""
     feature_rate: Positive = 0.1
+    """The learning rate of the features over that of the heads."""
     stop_below: Share | None = None
+    """Stop once the training accuracy of a batch is below this. None: never; the authors use 0.55."""
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         heads = [model.head, *(deepcopy(model.head) for _ in range(environments - 1))]

@@ -24,6 +24,7 @@ class IRMv0(PenalisedMethod):
     """
 
     title: ClassVar[str] = "IRMv0"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ ‖∇_w R^e‖² ]"
     citation: ClassVar[str] = "Zhang et al., What is missing in IRM training and evaluation?, ICLR 2023"
     preferences: ClassVar[Preferences] = {
@@ -36,6 +37,7 @@ class IRMv0(PenalisedMethod):
         "two-phase": {"gamma": 1e4, "gamma_before": 0.0, "estimator": "split"},
     }
     estimator: Estimator = "squared"
+    """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         def gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ class IRMv1(PenalisedMethod):
     """
 
     title: ClassVar[str] = "IRMv1"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e [ R^e + γ (∂R^e(c·f)/∂c at c=1)² ]"
     reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
@@ -38,6 +39,7 @@ class IRMv1(PenalisedMethod):
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
 
     estimator: Estimator = "squared"
+    """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         return self.reduce(squared_norm(self.estimator, batch, scale_gradient, z, f))

@@ -18,6 +18,7 @@ class REx(PenalisedMethod):
     r"""min  mean_e R^e + γ Var_e[R^e],   Var the population variance over environments"""
 
     title: ClassVar[str] = "REx"
+    risk_alone_before: ClassVar[bool] = True
     formula: ClassVar[str] = "min_{w,θ} mean_e R^e + γ Var_e[R^e]"
     reads_features: ClassVar[bool] = False
     citation: ClassVar[str] = "Krueger et al., Out-of-distribution generalization via risk extrapolation, ICML 2021"

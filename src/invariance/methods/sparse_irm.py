@@ -91,6 +91,7 @@ class SparseIRM(PenalisedMethod):
     title: ClassVar[str] = "SparseIRM"
     formula: ClassVar[str] = "min_{w,θ,s} E_{m~Bernoulli(s)} mean_e [ R^e + γ P^e ](m ⊙ (w,θ)),  Σs ≤ ρ·dim"
     reads_features: ClassVar[bool] = False
+    standalone: ClassVar[bool] = False
     citation: ClassVar[str] = "Zhou et al., Sparse invariant risk minimization, ICML 2022"
     differs: ClassVar[tuple[str, ...]] = (
         "The penalty is IRMv1's; the authors' Colored-MNIST command uses REx's (penalty_of='rex').",
@@ -109,15 +110,23 @@ class SparseIRM(PenalisedMethod):
     }
 
     gamma_before: NonNegative = 0.0
+    """The weight of the penalty during the warm-up."""
     divide_by: Divisor = "1+gamma"
+    """What the whole sum is divided by, so that gradients keep their size."""
     l2: NonNegative = 1e-3
+    """The weight of ‖parameters‖². As in the authors' Colored-MNIST command."""
     penalty_of: Literal["irmv1", "rex"] = "irmv1"
+    """Whose penalty P is."""
     estimator: Estimator = "squared"
+    """As in IRMv1: ``squared``, or ``split``, which is unbiased and noisier."""
     keep: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """The share ρ of the weights that is kept in the end. As in the authors' Colored-MNIST command."""
     start: Share = 0.28
+    """The share of the run after which weights are dropped. As in the authors' Colored-MNIST command."""
     end: Share = 0.6
+    """The share of the run after which no more are dropped."""
     score_rate: Positive = 10.0
-    """The learning rate of the scores over that of the weights."""
+    """The learning rate of the scores over that of the weights. As in the authors' Colored-MNIST command."""
 
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         model.features, model.head = Masked(model.features), Masked(model.head)

@@ -11,6 +11,9 @@ from torch import nn
 from invariance.core.fields import STRICT
 from invariance.models.base import Architecture, Model, linear
 
+MAX_WEIGHTS = 1 << 28
+"""Between hidden layers: one gigabyte."""
+
 
 @final
 @dataclass(frozen=True, config=STRICT)
@@ -19,6 +22,10 @@ class MLP(Architecture):
 
     width: Annotated[int, Field(ge=1, le=16_384)] = 390
     depth: Annotated[int, Field(ge=1, le=64)] = 2
+
+    def __post_init__(self) -> None:
+        if (self.depth - 1) * self.width**2 > MAX_WEIGHTS:
+            raise ValueError(f"{self.depth} layers of {self.width} units have more than {MAX_WEIGHTS:,} weights")
 
     def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
         layers: list[nn.Module] = [nn.Flatten()]

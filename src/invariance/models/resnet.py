@@ -32,7 +32,8 @@ def norm(kind: Norm, channels: int) -> nn.Module:
 
 def conv(inputs: int, outputs: int, size: int, stride: int, generator: torch.Generator) -> nn.Conv2d:
     """A convolution without bias, with He-normal weights drawn from ``generator`` alone."""
-    layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, size, stride, size // 2, bias=False)
+    where = torch.get_default_device()
+    layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, size, stride, size // 2, bias=False, device=where)
     nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu", generator=generator)
     return layer
 
@@ -104,7 +105,7 @@ class ResNet(Architecture):
 
     stem: Stem = "imagenet"
     norm: Norm = "batch"
-    width: Annotated[int, Field(ge=1, le=1024)] = 64
+    width: Annotated[int, Field(ge=1, le=256)] = 64
     weights: str | None = None
 
     def model(self, input_shape: tuple[int, ...], outputs: int, generator: torch.Generator) -> Model:
@@ -122,7 +123,9 @@ def located(weights: str) -> Path:
     """The file of some weights."""
     path = expanded(weights)
     if not os.access(path, os.R_OK) or not path.is_file():
-        raise DataError(f"there is no file {path} to read weights from; give one with --set model.weights=FILE")
+        raise DataError(
+            f"there is no file {path} to read weights from; give one with --set model.weights=FILE, or --weights of fit"
+        )
     return path
 
 

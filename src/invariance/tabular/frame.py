@@ -1,4 +1,4 @@
-"""A data frame of pandas, polars or pyarrow as a table in memory, which is read as a file is."""
+"""A data frame of pandas, polars, pyarrow or Hugging Face as a table in memory, which is read as a file is."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class FrameSource(Source):
 
     @classmethod
     def of(cls, frame: Any) -> "FrameSource":
-        """A frame of pandas or polars, or a table of pyarrow."""
+        """A frame of pandas or polars, a table of pyarrow, or a dataset of Hugging Face."""
         return cls(_arrow(frame))
 
     @property
@@ -43,7 +43,13 @@ class FrameSource(Source):
 
 def is_frame(values: Any) -> bool:
     """Whether the values are a data frame: columns with names and kinds of their own."""
-    return isinstance(values, pa.Table) or (hasattr(values, "columns") and hasattr(values, "to_numpy"))
+    frame = hasattr(values, "columns") and hasattr(values, "to_numpy")
+    return isinstance(values, pa.Table) or frame or _is_dataset(values)
+
+
+def _is_dataset(values: Any) -> bool:
+    """Whether the values are a ``Dataset`` of Hugging Face, which holds a table of pyarrow."""
+    return hasattr(values, "column_names") and hasattr(values, "with_format")
 
 
 def infer_encoder(
@@ -78,6 +84,8 @@ def precision(source: FrameSource, encoder: Encoder) -> type[np.floating[Any]]:
 def _arrow(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
+    if _is_dataset(frame):
+        return frame.with_format("arrow")[:]
     if hasattr(frame, "to_arrow"):
         return frame.to_arrow()
     columns = [_column(frame.iloc[:, i]) for i in range(frame.shape[1])]

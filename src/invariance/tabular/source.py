@@ -141,6 +141,7 @@ class TableSource(Source):
         with parquet.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False) as file:
             bytes_per_row = max((_row_bytes(self.path, file, i) for i in range(file.num_row_groups)), default=1)
             for batch in file.iter_batches(max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, bytes_per_row)))):
+                batch.validate(full=True)  # text that is no UTF-8, offsets beyond the end
                 _check_cells(self.path, batch)
                 yield batch
 

@@ -49,6 +49,9 @@ class EnvironmentClassification(Method):
 
     l2: NonNegative = 1e-3
 
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str:
+        return repr(self)
+
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """One move."""
 

@@ -17,8 +17,8 @@ class Checkpoint:
 
     ``test`` is exact where a mechanism is known, ``sampled`` the same test drawn once, as papers report it. ``risk``
     and ``homogeneity`` are of the validation samples: the mean loss, and the p-value of a test whether loss and
-    calibration are the same in all environments. Runs of earlier versions have neither. Aliases are the names in stored
-    histories.
+    calibration are the same in all environments. Runs of earlier versions have neither. ``trained`` is false while
+    another model is trained first, as in debiasing. Aliases are the names in stored histories.
     """
 
     step: int
@@ -31,6 +31,7 @@ class Checkpoint:
     diagnostics: Annotated[Diagnostics | None, Field(alias="vitals")] = None
     risk: float | None = None
     homogeneity: Annotated[float | None, Field(alias="alike")] = None
+    trained: bool = True
 
 
 History = tuple[Checkpoint, ...]
@@ -56,7 +57,7 @@ def _invariant(history: History, held_out: Sequence[History]) -> int:
     for i in reversed(range(len(history))):
         if (p_value := history[i].homogeneity) is None:
             raise BadValue("a run of an earlier version did not compare environments; run it again or select by 'last'")
-        if p_value >= LEVEL and not history[i].collapsed:
+        if p_value >= LEVEL and not history[i].collapsed and history[i].trained:
             return i
     return len(history) - 1
 
@@ -111,7 +112,7 @@ def label(name: str) -> str:
 def dump_history(history: History) -> list[dict[str, Any]]:
     """A history as plain data, by the names of stored histories."""
     plain: list[dict[str, Any]] = _HISTORY.dump_python(history, mode="json", by_alias=True)
-    return plain
+    return [{name: value for name, value in c.items() if (name, value) != ("trained", True)} for c in plain]
 
 
 def load_history(plain: Any) -> History:

@@ -22,6 +22,7 @@ from invariance.recipes.recipe import Recipe
 from invariance.training.biased_expert import logit_offset
 from invariance.training.debiasing import no_offset, stage
 from invariance.training.loop import StateDict, Training, part
+from invariance.training.stages import Stages, Walk
 
 DEBIASING = "debiasing."
 """Prefix of the first stage's tensors in a saved state."""
@@ -31,7 +32,8 @@ DEBIASING = "debiasing."
 class Snapshot:
     """A run after ``step`` of ``steps`` updates: ``model`` is what would be used now, ``state()`` resumes from here.
 
-    ``note`` says so where the run was to be debiased and has no logit offset.
+    ``note`` says so where the run was to be debiased and has no logit offset. ``trained`` is whether the model has had
+    an update: not yet, while an environment classifier learns.
     """
 
     step: int
@@ -41,6 +43,7 @@ class Snapshot:
     finished: bool
     state: Callable[[], StateDict] = field(repr=False)
     note: str = ""
+    trained: bool = True
 
 
 def train(
@@ -53,27 +56,32 @@ def train(
     seed: int = 0,
     snapshots: int = 10,
     state: Mapping[str, Tensor] | None = None,
+    stages: Stages | None = None,
 ) -> Iterator[Snapshot]:
     """Train ``model`` and yield ``snapshots`` evenly spaced snapshots, the last one always.
 
     ``model`` is changed in place, so a snapshot holds until the next one is asked for. ``state`` resumes a run of
-    the same arguments where it stood, bit for bit.
+    the same arguments where it stood, bit for bit. ``stages`` are shared with other runs: a state that one of them
+    has computed is taken from there, bit for bit, and snapshots on the way that are not measured are left out.
     """
     _check(model, method, environments, family)
     recipe = method.adapted(recipe)
     classifier = stage(model, environments, recipe, family, seed)
     training = Training(model, method, environments, recipe, family, seed, first=classifier.steps if classifier else 0)
     every = math.ceil(training.steps / max(1, snapshots))
+    due = stages.due(every, training.steps) if stages else ()
+    walk = Walk(training, stages, due)
     if state is not None:
         training.load(state)
     if classifier:
-        yield from _debias(classifier, training, every, state)
+        yield from _debias(Walk(classifier, stages, due, keep_last=True), training, every, state)
     if recipe.debias and training.data.offset is None:
         _leave_alone(training)
     if training.finished:
         yield _snapshot(training)
+    walk.begin()
     while not training.finished:
-        training.advance()
+        walk.advance()
         if training.finished or training.step % every == 0:
             yield _snapshot(training)
 
@@ -88,23 +96,23 @@ def _check(model: Model, method: Method, environments: Sequence[Environment], fa
         raise BadValue(f"the model has {model.head.out_features} outputs; {family} needs {family.outputs}")
 
 
-def _debias(
-    classifier: Training, training: Training, every: int, state: Mapping[str, Tensor] | None
-) -> Iterator[Snapshot]:
+def _debias(walk: Walk, training: Training, every: int, state: Mapping[str, Tensor] | None) -> Iterator[Snapshot]:
     """Train the environment classifier, then offset the training that follows; nothing where this is done already."""
-    earlier = part(state or {}, DEBIASING)
+    classifier, earlier = walk.training, part(state or {}, DEBIASING)
     if state is not None and not earlier:
         return
     if earlier:
         classifier.load(earlier)
+    walk.begin()
     while not classifier.finished:
-        classifier.advance()
+        walk.advance()
         training.loss = classifier.loss
         if classifier.step % every == 0:
             yield _first(classifier, training)
     data = training.data
     no_shift = torch.zeros(len(data.y), data.family.outputs)
-    training.offset_by(from_leader(lambda: logit_offset(classifier.model, data), no_shift))
+    offset = walk.derived("offset", lambda: from_leader(lambda: logit_offset(classifier.model, data), no_shift))
+    training.offset_by(offset)
 
 
 def _leave_alone(training: Training) -> None:
@@ -124,6 +132,7 @@ def _first(classifier: Training, training: Training) -> Snapshot:
         training.current(),
         False,
         lambda: training.state() | {f"{DEBIASING}{name}": tensor for name, tensor in classifier.state().items()},
+        trained=False,
     )
 
 

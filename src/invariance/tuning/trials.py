@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import StorageInternalError
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
@@ -58,17 +59,16 @@ def opened(search: Search, path: Path) -> Iterator[optuna.Study]:
             study = optuna.create_study(
                 storage=storage, study_name=search.name, direction="maximize", load_if_exists=True
             )
-            if not study.user_attrs:
-                for name, value in search.to_json().items():
+            for name, value in search.to_json().items():
+                if name not in study.user_attrs:
                     study.set_user_attr(name, value)
-            if not study.get_trials(deepcopy=False):
-                study.enqueue_trial(dict(search.profile))
             yield study
         finally:
             storage.remove_session()
             storage.engine.dispose()
-    except SQLAlchemyError as error:
-        raise StoreError(f"{path}: {str(error).splitlines()[0]}; choose another file with --study") from None
+    except (SQLAlchemyError, StorageInternalError) as error:  # Optuna hides a full disk behind a guess of its own
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise StoreError(f"{path}: {reason}; free some space, or choose another file with --study") from None
 
 
 def _check(path: Path) -> None:
@@ -103,20 +103,29 @@ def distribution(each: SearchRange) -> BaseDistribution:
 def begin(study: optuna.Study, search: Search, budget: int, many: int) -> list[Begun]:
     """The next trials, at most ``many``: first those that were begun before; none where the budget is spent.
 
-    Every call draws from a stream of its own, so that a search that was stopped goes on as if it had not been.
+    A trial is drawn in memory, from a stream of its own, and written whole: a search that was killed anywhere goes on
+    as if it had not been. The first trial is the method as it stands.
     """
     known = study.get_trials(deepcopy=False)
+    running = [t for t in known if t.state == TrialState.RUNNING and t.params.keys() == search.space.keys()]
     free = min(many, budget - sum(_told(t) for t in known))
-    running = [t for t in known if t.state == TrialState.RUNNING]
-    for t in running:
-        if t.params.keys() != search.space.keys():  # it was stopped while its settings were drawn
-            study.tell(t.number, state=TrialState.FAIL)
-    begun = [_begun(t, search) for t in running if t.params.keys() == search.space.keys()][: max(0, free)]
-    study.sampler = optuna.samplers.TPESampler(seed=len(known), multivariate=True, constant_liar=True)
+    begun = [_begun(t, search) for t in running][: max(0, free)]
+    drawing = optuna.create_study(direction="maximize")
+    drawing.add_trials(t for t in known if _told(t) or t in running)
     distributions = {name: distribution(each) for name, each in search.space.items()}
     while len(begun) < free:
-        begun.append(_begun(study.ask(distributions), search))
+        if not (before := len(drawing.get_trials(deepcopy=False))):
+            drawing.enqueue_trial(dict(search.profile))
+        drawing.sampler = optuna.samplers.TPESampler(seed=before, multivariate=True, constant_liar=True)
+        begun.append(_begun(_written(study, drawing.ask(distributions)), search))
     return begun
+
+
+def _written(study: optuna.Study, drawn: optuna.Trial) -> FrozenTrial:
+    """A trial in the study's file, there with all its settings or not at all."""
+    state, storage = TrialState.RUNNING, study._storage
+    whole = optuna.trial.create_trial(state=state, params=drawn.params, distributions=drawn.distributions)
+    return storage.get_trial(storage.create_new_trial(study._study_id, template_trial=whole))
 
 
 def _begun(trial: Any, search: Search) -> Begun:

@@ -17,6 +17,7 @@ def chosen(
     address: str | None = None,
     save_every: float | None = None,
     device: str = "cpu",
+    fresh: bool = False,
     checkpoints: str | None = None,
 ) -> Engine:
     """The named engine with those of the options that are given."""
@@ -25,6 +26,7 @@ def chosen(
         "address": address,
         "save_every": save_every,
         "device": device,
+        "fresh": fresh,
         "checkpoints": checkpoints,
     }
     return ENGINES.create(name, {option: value for option, value in options.items() if value is not None})
@@ -39,10 +41,17 @@ def run_all(
     address: str | None = None,
     save_every: float | None = None,
     device: str = "cpu",
+    fresh: bool = False,
     checkpoints: str | None = None,
 ) -> Iterator[Event]:
     """Run what is missing in the store and yield events; closing the iterator stops the runs."""
-    made_by = chosen(
-        engine, workers=workers, address=address, save_every=save_every, device=device, checkpoints=checkpoints
+    found = chosen(
+        engine,
+        workers=workers,
+        address=address,
+        save_every=save_every,
+        device=device,
+        fresh=fresh,
+        checkpoints=checkpoints,
     )
-    return made_by.run(specs, store)
+    return found.run(specs, store)

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 from invariance.core.fields import STRICT, NonNegative
 from invariance.experiments.resume import SAVE_SECONDS
 from invariance.experiments.spec import Spec
+from invariance.experiments.stage_cache import stage_folder
 
 POLL_SECONDS = 1.0
 """How often an engine looks again for what it is not told: runs that another driver is busy with, nodes that came."""
@@ -26,16 +27,26 @@ class Event(NamedTuple):
     seconds: float = 0.0
     status: str = ""
     reason: str = ""
+    reused: int = 0
+    """Updates that another run had made."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Engine(ABC):
-    """Runs specs, at most ``workers`` at a time, and saves their resume states every ``save_every`` seconds."""
+    """Runs specs, at most ``workers`` at a time, and saves their resume states every ``save_every`` seconds.
+
+    A ``fresh`` one computes every stage anew; otherwise runs share them, in a folder beside the store.
+    """
 
     workers: PositiveInt | None = None
     """None: as many as there are cores."""
     save_every: NonNegative = SAVE_SECONDS
     device: str = "cpu"
+    fresh: bool = False
+
+    def stages(self, store: Path) -> Path | None:
+        """The folder of the stages that runs share."""
+        return None if self.fresh else stage_folder(store)
 
     @abstractmethod
     def capacity(self) -> int:

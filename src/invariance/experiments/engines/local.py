@@ -45,7 +45,7 @@ class Local(Engine):
 
     def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
         resolved(self.device)
-        driver = Driver(store, self.capacity(), self.save_every, self.device)
+        driver = Driver(self, store.absolute())
         try:
             yield from driver.run(list({spec.key: spec for spec in specs}.values()))
         finally:
@@ -55,13 +55,13 @@ class Local(Engine):
 class WorkerProcess:
     """A worker process, as its driver sees it."""
 
-    def __init__(self, store: Path, save_every: float, device: str, inbox: "Inbox") -> None:
+    def __init__(self, engine: Local, store: Path, inbox: "Inbox") -> None:
         self.spec: Spec | None = None
         self.ready = False
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         environment = {"PYTHONPATH": os.pathsep.join(_search_path()), "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-m", "invariance.experiments.worker", str(store), str(save_every), device],
+            [sys.executable, "-P", "-m", "invariance.experiments.worker", *_arguments(engine, store)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
@@ -110,6 +110,11 @@ class WorkerProcess:
                     stream.close()
 
 
+def _arguments(engine: Local, store: Path) -> list[str]:
+    stages = engine.stages(store)
+    return [str(store), str(engine.save_every), engine.device, *([str(stages)] if stages else [])]
+
+
 def _search_path() -> list[str]:
     """Where a worker finds modules: where its driver does, but for the current folder, which may hold anything."""
     here = Path.cwd()
@@ -131,8 +136,8 @@ Inbox = Queue[tuple[WorkerProcess, dict[str, Any] | None]]
 class Driver:
     """Sends specs to workers and receives their messages."""
 
-    def __init__(self, store: Path, workers: int, save_every: float, device: str) -> None:
-        self.path, self.max_workers, self.save_every, self.device = store.absolute(), workers, save_every, device
+    def __init__(self, engine: Local, store: Path) -> None:
+        self.engine, self.path, self.max_workers = engine, store, engine.capacity()
         self.store = Store(self.path)
         self.inbox: Inbox = Queue()
         self.workers: list[WorkerProcess] = []
@@ -173,7 +178,7 @@ class Driver:
                 worker.send(self.waiting.popleft())
         idle = sum(not worker.spec for worker in self.workers)
         for _ in range(min(self.max_workers - len(self.workers), len(self.waiting) - idle)):
-            self.workers.append(WorkerProcess(self.path, self.save_every, self.device, self.inbox))
+            self.workers.append(WorkerProcess(self.engine, self.path, self.inbox))
 
     def _handle(self, worker: WorkerProcess, message: dict[str, Any]) -> Event | None:
         """A worker's message. The worker is idle after everything but a step."""

@@ -8,38 +8,27 @@ elsewhere from its last resume state; a run whose process dies has failed.
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-import torch
 from filelock import FileLock, Timeout
 from pydantic.dataclasses import dataclass
 
 from invariance.core.errors import InvarianceError
 from invariance.core.fields import STRICT, NonNegative
-from invariance.core.provenance import Provenance, provenance
+from invariance.core.provenance import provenance
 from invariance.core.ray_cluster import connect, nodes
-from invariance.core.shipment import Packer, unpacked
+from invariance.core.shipment import Packer
 from invariance.experiments import resume
 from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
+from invariance.experiments.ray_task import Result, Saved, Setting, Step, work
 from invariance.experiments.remote_states import RemoteStates
-from invariance.experiments.run import (
-    Executed,
-    Progress,
-    ResumeState,
-    Run,
-    executing,
-    failure,
-    load_benchmark,
-    resume_state,
-)
+from invariance.experiments.run import ResumeState, failure, load_benchmark
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 
-REPORT_SECONDS = 1.0
-"""How often a task reports its step, at most."""
 QUEUED = 2
 """Runs under way per core of the cluster: a core that has finished one finds the next, and a cluster that grows with
 its load sees that there is more to do."""
@@ -66,84 +55,12 @@ class Ray(Engine):
         """That a run needs, beside a core."""
         return int(self.device.startswith("cuda"))
 
-    @property
-    def states(self) -> RemoteStates | None:
-        """Where tasks keep their resume states themselves."""
-        return RemoteStates(self.checkpoints) if self.checkpoints else None
-
     def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
         driver = Driver(self, store.absolute())
         try:
             yield from driver.run(list({spec.key: spec for spec in specs}.values()))
         finally:
             driver.close()
-
-
-class Step(NamedTuple):
-    """A task's progress."""
-
-    step: int
-    steps: int
-    seconds: float
-
-
-class Saved(NamedTuple):
-    """A task has saved a resume state after some updates, at the URI of the engine."""
-
-    step: int
-
-
-class Result(NamedTuple):
-    """A task's run, and what it was made with."""
-
-    run: Run
-    made_with: Provenance
-
-
-def work(
-    spec: Spec, data: Any, state: ResumeState | None, engine: Ray, driver: Provenance
-) -> Iterator[Step | ResumeState | Saved | Result]:
-    """The task: a run from its data and, if there is one, from its resume state."""
-    import ray
-
-    here = provenance()
-    check_versions(here, driver)
-    torch.set_num_threads(1)
-    state = (engine.states.load(spec.key) if engine.states else None) or state
-    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device)
-    executed = yield from reported(execution, engine, spec.key)
-    yield Result(executed.run, here)
-
-
-def check_versions(here: Provenance, driver: Provenance) -> None:
-    """Refuse to compute with other versions than the driver's."""
-    for name in ("invariance", "torch"):
-        if (got := here["versions"][name]) != (wanted := driver["versions"][name]):
-            raise InvarianceError(f"a node has {name} {got} and the driver {wanted}; install the same on all machines")
-
-
-def reported(
-    execution: Generator[Progress, None, Executed], engine: Ray, key: str
-) -> Generator[Step | ResumeState | Saved, None, Executed]:
-    """What the driver is told of an execution while it lasts, and then what came of it."""
-    told, saved = 0.0, time.monotonic()
-    while True:
-        try:
-            snapshot, history, seconds = next(execution)
-        except StopIteration as end:
-            executed: Executed = end.value
-            return executed
-        now = time.monotonic()
-        if now - told >= REPORT_SECONDS:
-            yield Step(snapshot.step, snapshot.steps, seconds)
-            told = now
-        if now - saved >= engine.save_every and (partial := resume_state(snapshot, history, seconds)):
-            if engine.states:
-                engine.states.save(partial, key)
-                yield Saved(snapshot.step)
-            else:
-                yield partial._replace(state={name: tensor.cpu() for name, tensor in partial.state.items()})
-            saved = now
 
 
 class UnderWay:
@@ -163,8 +80,10 @@ class Driver:
     """Starts tasks, receives what they send, and writes it."""
 
     def __init__(self, engine: Ray, store: Path) -> None:
-        self.engine, self.states = engine, engine.states
-        self.folder, self.store = work_folder(store), Store(store)
+        self.engine, self.states = engine, RemoteStates(engine.checkpoints) if engine.checkpoints else None
+        self.folder, self.store, self.stages = work_folder(store), Store(store), engine.stages(store)
+        if self.stages:
+            self.stages.mkdir(parents=True, exist_ok=True)  # a node where it is not to be seen does without
         self.ray = connect(engine.address)
         options = {"num_cpus": 1, "num_gpus": engine.gpus, "max_retries": 0, "num_returns": "streaming"}
         self.task = self.ray.remote(**options)(work)
@@ -182,8 +101,9 @@ class Driver:
             self.ray.cancel(stream, force=True)
             run.release()
         self.store.close()
-        with suppress(OSError):  # not empty, or another driver's
-            self.folder.rmdir()
+        for folder in filter(None, (self.folder, self.stages)):
+            with suppress(OSError):  # not empty, or another driver's
+                folder.rmdir()
 
     def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
         """Everything that is missing."""
@@ -232,7 +152,9 @@ class Driver:
         except Exception as error:  # a plug-in may raise anything
             return self._end(run, Result(failure(run.spec, error, 0.0), provenance()), resumable=True)
         state = resume.load(self._path(run.spec))
-        stream = self.task.remote(run.spec, data, state, self.engine, provenance())
+        engine = self.engine
+        setting = Setting(engine.device, engine.save_every, engine.checkpoints, self.stages, provenance())
+        stream = self.task.remote(run.spec, data, state, setting)
         self.under_way[stream] = run
         return None
 
@@ -297,4 +219,5 @@ class Driver:
         run.release()
         if not result:
             return Event("done", run.spec, status="there")
-        return Event("done", run.spec, 0, 0, result.run.seconds, result.run.status, result.run.reason)
+        made, reused = result.run, result.reused
+        return Event("done", run.spec, made.updates, made.updates, made.seconds, made.status, made.reason, reused)

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from invariance.core.artefacts import Artefact, Quantity
+from invariance.core.artefacts import Artefact, Quantity, Table
 from invariance.data import DATA
 from invariance.data.base import DataSet, Smaller
 from invariance.data.formats.downloads import data_folders
@@ -219,6 +219,10 @@ class Results:
         without = sum(note == NO_RUN for _, note in noted)
         sentences = [f"{arm.method}, {arm.data}, {arm.setting}: {note}" for arm, note in noted if note != NO_RUN]
         return (*([f"{NO_RUN} at {without} point{'s' if without > 1 else ''}"] if without else []), *sentences)
+
+    def _repr_html_(self) -> str:
+        tables = (each for each in self.plan.study.show(self) if isinstance(each, Table))
+        return "".join(table._repr_html_() for table in tables)
 
     @property
     def provenance(self) -> str:

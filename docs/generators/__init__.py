@@ -1,0 +1,1 @@
+"""Pages that come from the code: methods, data sets, recipes, commands, the reference, the audit and a picture."""
