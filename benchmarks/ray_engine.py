@@ -49,12 +49,12 @@ def processor_seconds() -> Used:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            worker = (entry / "cmdline").read_bytes().startswith(b"ray::")
+            command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
         pid = int(entry.name)
         parents[pid], times[pid] = int(fields[1]), sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-        if worker:
+        if command.startswith(b"ray::") and b"Agent" not in command:
             workers.add(pid)
     own = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in own} - own:
