@@ -73,7 +73,9 @@ def test_a_rank_that_dies_ends_the_others_with_one_line_and_the_checkpoint_resum
 
 @pytest.mark.slow
 def test_ranks_on_a_ray_cluster_give_the_weights_of_torchrun_and_end_together(fragile, installed, monkeypatch):
-    for name, value in {"RAY_worker_niceness": "0", "XDG_STATE_HOME": str(Path.cwd()), **fragile}.items():
+    patient = {"RAY_raylet_start_wait_time_s": "600", "RAY_worker_register_timeout_seconds": "600"}
+    own = {"RAY_worker_niceness": "0", "XDG_STATE_HOME": str(Path.cwd())}
+    for name, value in (fragile | patient | own).items():
         monkeypatch.setenv(name, value)
     lost = installed(*TRAIN, "-o", "ray", "--ranks", "2")
     assert (lost.code, lost.out) == (1, "")

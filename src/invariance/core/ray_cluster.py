@@ -95,7 +95,7 @@ def connect(address: str | None = None, *, cores: int | None = None) -> ModuleTy
     own = {"address": "local", "num_cpus": cores or usable_cores(), "include_dashboard": False}
     try:
         ray.init(**({"address": address} if address else own), log_to_driver=False, logging_level="ERROR")
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+    except Exception as error:  # Ray raises no other class where a node does not start in time
         reason = " ".join(str(error).split())
         raise BadValue(f"cannot use the Ray cluster at {address or 'this machine'}: {reason}") from None
     if not address and not is_loopback(ray.util.get_node_ip_address()):
