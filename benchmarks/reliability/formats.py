@@ -154,7 +154,9 @@ class Cases:
             raise AssertionError("a damaged checkpoint was taken for whole")
 
     def store(self, folder: Path, rng: random.Random) -> None:
-        path = put(folder / "runs.db", self.made.store if (odd := rng.random() < 0.6) else damaged(self.made.store, rng))
+        path = put(
+            folder / "runs.db", self.made.store if (odd := rng.random() < 0.6) else damaged(self.made.store, rng)
+        )
         if odd:
             odd_rows(path, rng)
         read_store(path)

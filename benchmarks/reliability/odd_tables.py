@@ -13,7 +13,25 @@ import pyarrow as pa
 from pyarrow import parquet
 
 ODD_CELLS = (
-    *("", " ", "NA", "nan", "inf", "-inf", "1e400", "1e38", "1e-45", "-0", "0x10", "1_000", "1,5", "٣", "９", "1e", "+"),
+    *(
+        "",
+        " ",
+        "NA",
+        "nan",
+        "inf",
+        "-inf",
+        "1e400",
+        "1e38",
+        "1e-45",
+        "-0",
+        "0x10",
+        "1_000",
+        "1,5",
+        "٣",
+        "９",
+        "1e",
+        "+",
+    ),
     *("true", "FALSE", "Yes", "no ", "01", "1.0", "=1+1", "@x", '"', "a\nb", "é\u202e", "\x1b[2J", "\x01", "\ufeff"),
     *("2020-01-01", "2020-13-45", "12:00", "01/02/2020", "[1, 2]", "{}", "null", "x" * 5000, "9" * 400, "a;b|c\td"),
 )
@@ -60,8 +78,8 @@ TYPES: tuple[tuple[pa.DataType, Values], ...] = (
     (pa.timestamp("ns"), lambda n, rng: [i * 10**18 // 8 for i in range(n)]),
     (pa.timestamp("us", "UTC"), lambda n, rng: [rng.choice((0, 2**62, -(2**62))) for _ in range(n)]),
     (pa.date32(), lambda n, rng: [DAY + datetime.timedelta(i) for i in range(n)]),
-    (pa.time64("us"), lambda n, rng: [i for i in range(n)]),
-    (pa.duration("s"), lambda n, rng: [i for i in range(n)]),
+    (pa.time64("us"), lambda n, rng: list(range(n))),
+    (pa.duration("s"), lambda n, rng: list(range(n))),
     (pa.list_(pa.int8()), lambda n, rng: [[i % 5] * (i % 3) for i in range(n)]),
     (pa.struct([("a", pa.int8())]), lambda n, rng: [{"a": 1}] * n),
     (pa.map_(pa.string(), pa.int8()), lambda n, rng: [[("a", 1)]] * n),

@@ -152,9 +152,7 @@ def tune(folder: Path) -> None:
                 if not store.has(spec.key):
                     store.add(execute(spec).run)
 
-    search(
-        "two-bit", "irmv1", trials=2, changes=SMALL, study=folder / "tune.db", store=folder / "runs.db", run=run
-    )
+    search("two-bit", "irmv1", trials=2, changes=SMALL, study=folder / "tune.db", store=folder / "runs.db", run=run)
 
 
 def build_cache(folder: Path) -> None:

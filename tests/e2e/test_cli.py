@@ -153,7 +153,7 @@ def test_compare_says_what_runs_share_and_fresh_ones_share_nothing(invariance):
 def test_compare_of_all_is_every_method_the_oracle_last(invariance):
     changes = ["--data", "two-bit", "--set", "data.samples=60", "--set", "recipe.epochs=1", "--seeds", "1"]
     rows = invariance("compare", "--json", "--workers", "1", *changes).json
-    assert sorted(row["method"] for row in rows) == sorted(METHODS.classes)
+    assert {row["method"] for row in rows} == METHODS.classes.keys() - {"subset-erm"}  # which is ERM as it stands
     assert rows[-1]["method"] == "grayscale"
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
 
 from invariance.core.inputs import Pixels
 from invariance.core.model_folder import load
 from invariance.data.images.image_files import read
+from invariance.models.resnet import ResNet
 
 CLASSES = ("dog", "house", "person")
 KNOWN, UNSEEN = ("art_painting", "cartoon", "sketch"), ("photo",)
@@ -49,6 +51,31 @@ def practice(tmp_path_factory, invariance, given_folder) -> Practice:
 
 
 # Fit
+
+
+def test_a_few_images_get_a_linear_model_of_edges(invariance, practice, tmp_path):
+    model = tmp_path / "model"
+    done = invariance("fit", practice.train, "--image-size", "32", "-o", model, "--json")
+    assert done.code == 0, done.err
+    assert any("the model is linear, of edges and a small grey image" in note for note in done.json["notes"])
+    assert done.json["assessment"]["unit"] == "images"
+    scores = {site["name"]: site["right"] for site in done.json["assessment"]["model"]["known"]}
+    again = invariance("evaluate", model, practice.train, "--json").json["by_environment"]
+    assert again == pytest.approx({name: 100 * share for name, share in scores.items()})
+
+
+def test_features_of_published_weights_are_part_of_the_model(invariance, practice, tmp_path):
+    network = ResNet().build((3, 32, 32), 2, seed=3)
+    tensors = {**network.features.state_dict(), **{f"fc.{k}": v for k, v in network.head.state_dict().items()}}
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, tmp_path / "w.safetensors")
+    options = ("--weights", tmp_path / "w.safetensors", "--method", "erm", "--no-report", "-o", tmp_path / "model")
+    done = invariance("fit", practice.train, "--image-size", "32", *options)
+    assert done.code == 0, done.err
+    assert "edges" not in done.out
+    (tmp_path / "w.safetensors").unlink()
+    saved = load(tmp_path / "model").module_.features.state_dict()
+    assert np.array_equal(saved["1.conv1.weight"], network.features.state_dict()["conv1.weight"])
+    assert invariance("predict", tmp_path / "model", practice.test, "-o", tmp_path / "p.csv").code == 0
 
 
 def test_domains_are_the_environments_and_every_one_is_left_out_in_turn(practice):
@@ -188,6 +215,9 @@ def desk(invariance, practice, tmp_path_factory) -> Path:
         ("fit photos --label dog", "photos is a folder of images, to which --label does not apply"),
         ("fit photos --environment site", "photos is a folder of images, to which --environment does not apply"),
         ("fit table.csv --width 8", "table.csv is a table, to which --width does not apply"),
+        ("fit table.csv --weights w.pth", "table.csv is a table, to which --weights does not apply"),
+        ("fit photos --weights w.pth", "there is no file w.pth to read weights from"),
+        ("fit photos --weights w.pth --epochs 2", "features with --weights are not trained, to which --epochs does"),
         ("fit photos --test table.csv", "table.csv is not a folder"),
         ("fit photos --method irm1", "no method is called 'irm1'"),
         ("fit photos -o saved", "saved already holds a"),

@@ -94,3 +94,53 @@ def test_hidden_layers_and_fields_are_set(table, tmp_path, invariance):
 )
 def test_options_that_make_no_sense_are_one_line(table, tmp_path, invariance, options, says):
     assert invariance("fit", table, "--label", "sick", *options, "-o", tmp_path / "m").error.startswith(says)
+
+
+def test_a_threshold_and_a_cost_that_means_it_give_the_same_report(table, tmp_path, invariance):
+    options = (
+        "--label",
+        "sick",
+        "--ignore",
+        "cost",
+        "--method",
+        "erm",
+        "--hidden",
+        "none",
+        "--set",
+        "recipe.epochs=50",
+    )
+
+    def shown(name: str, *more: str) -> dict:
+        return invariance("fit", table, *options, *more, "-o", tmp_path / name, "--json").json["assessment"]
+
+    plain, low, cost = shown("a"), shown("b", "--threshold", "0.1"), shown("c", "--cost", "9")
+    assert (plain["threshold"], low["threshold"], cost["threshold"]) == (0.5, 0.1, 0.1)
+    assert low["model"]["new"] == cost["model"]["new"]
+    for site, before in zip(low["model"]["new"], plain["model"]["new"], strict=True):
+        assert site["metrics"]["sensitivity"] >= before["metrics"]["sensitivity"]
+        assert site["metrics"]["specificity"] < before["metrics"]["specificity"]
+        assert site["metrics"]["auc"] == before["metrics"]["auc"]
+    text = (tmp_path / "b" / "report.html").read_text()
+    assert "at a probability of 10.0 %" in text
+    assert "at a probability of 50.0 %" not in text
+
+
+@pytest.mark.parametrize(("metric", "title"), [("auc", "AUC"), ("mean-average-precision", "average precision")])
+def test_the_report_is_about_the_metric_that_was_asked_for(table, tmp_path, invariance, metric, title):
+    options = ("--label", "sick", "--ignore", "cost", "--hidden", "none", "--set", "recipe.epochs=50")
+    plain = invariance("fit", table, *options, "--metric", metric, "-o", tmp_path / "m", "--json").json
+    assert plain["assessment"]["metric"] == metric.removeprefix("mean-")
+    assert f"Expect an {title} of" in plain["verdict"]["headline"]
+    assert package.load(tmp_path / "m").metric == metric
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--threshold", "0.2", "--cost", "4"), "--threshold and --cost say the same; give one of them"),
+        (("--label", "cost", "--threshold", "0.2"), "--threshold and --cost are for two classes"),
+        (("--metric", "rmse"), "no metric for classes is called 'rmse'"),
+    ],
+)
+def test_a_threshold_or_metric_that_makes_no_sense_is_one_line(table, tmp_path, invariance, options, says):
+    assert invariance("fit", table, "--label", "sick", *options, "-o", tmp_path / "m").error.startswith(says)

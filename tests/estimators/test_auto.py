@@ -91,7 +91,8 @@ def test_the_same_model_can_be_had_by_name_from_what_is_printed(flips, capsys):
     name, fields = line.removeprefix("chose ").split(":")[0].removesuffix(")").split(" (")
     values = dict(field.split("=") for field in fields.split(", "))
     hidden = tuple(int(width) for width in values.pop("hidden").split("+") if width)
-    typed = {key: value if key == "divide_by" else float(value) for key, value in values.items()}
+    without = tuple(int(i) for i in values.pop("without").split("+"))
+    typed = {"without": without} | {key: float(value) for key, value in values.items()}
     again = InvariantClassifier(METHODS.create(name, typed), hidden=hidden)
     again.fit(known.X, known.y, environments=known.site)
     assert np.array_equal(again.predict_proba(new.X), chosen.predict_proba(new.X))
@@ -164,6 +165,21 @@ def test_a_small_gain_is_no_reason_to_leave_erm(adverse, method):
     choice = auto.decide([candidate(0.6, 0.8, "erm"), candidate(0.65, adverse)], LOG_LOSS)
     assert choice.method == method
     assert choice.supported
+
+
+@pytest.mark.parametrize(
+    ("cost", "method"), [(0.79, "subset-erm"), (0.77, "rex")], ids=["about as good", "clearly better"]
+)
+def test_a_column_is_left_out_unless_another_method_gains_more(cost, method):
+    candidates = [candidate(0.6, 1.5, "erm"), candidate(cost, cost), candidate(0.8, 0.8, "subset-erm")]
+    assert auto.decide(candidates, LOG_LOSS).method == method
+
+
+def test_the_most_significant_columns_are_left_out_first_and_never_all():
+    assert auto.subsets((4, 2), columns=6) == [(4,), (2, 4)]
+    assert auto.subsets((5, 4, 3, 2, 1), columns=6) == [(5,), (4, 5), (3, 4, 5), (1, 2, 3, 4, 5)]
+    assert auto.subsets((1, 0), columns=2) == [(1,)]
+    assert auto.subsets((), columns=3) == []
 
 
 def test_a_choice_is_the_same_after_a_round_trip(flips):

@@ -16,8 +16,10 @@ from invariance.experiments.spec import Spec
 from invariance.experiments.stage_cache import StageCache, origin, stage_folder, stages
 from invariance.experiments.store import Store
 from invariance.methods import METHODS
+from invariance.training.masks import Masks
 from invariance.training.stages import Stage
 
+MASKS = Masks()
 PHASES = {"epochs": 4, "warmup": 0.5, "batch_size": 50, "penalty_batch_size": 100}
 """8 updates in small batches, then 4 in larger ones; measured after 3, 6, 9 and 12."""
 
@@ -35,7 +37,7 @@ def alone(spec: Spec) -> Run:
 
 def shared(spec: Spec, folder: Path) -> tuple[Run, int]:
     """The run, and how many of its updates were there."""
-    found = stages(spec, folder, "cpu", None)
+    found = stages(spec, folder, "cpu", None, MASKS)
     run = execute(spec, stages=found).run
     assert found
     return replace(run, seconds=0.0), found.updates
@@ -197,6 +199,7 @@ import os, random, signal, sys, time
 from pathlib import Path
 import torch
 from invariance.experiments.stage_cache import StageCache
+from invariance.training.masks import Masks
 from invariance.training.stages import Stage
 
 cache = StageCache(Path(sys.argv[1]), max_bytes=3_000_000)

@@ -15,12 +15,11 @@ LR = 0.03
 
 def stepped(step, values: list[torch.Tensor], gradients: list[torch.Tensor], *, steps: int = 1) -> list[torch.Tensor]:
     parameters = [torch.nn.Parameter(v.clone()) for v in values]
-    optimiser = step.build([{"params": parameters}])
-    optimiser.param_groups[0]["lr"] = LR
+    optimiser = step.build(parameters)
     for _ in range(steps):
         for p, g in zip(parameters, gradients, strict=True):
             p.grad = g.clone()
-        optimiser.step()
+        optimiser.step(LR)
     return [p.detach() for p in parameters]
 
 
@@ -48,14 +47,12 @@ def test_layerwise_moments_are_those_of_adam():
     """Over steps with changing gradients, each length taken out."""
     gradients = [torch.tensor([5.0, 1.0, -2.0]), torch.tensor([-1.0, 1.0, 3.0]), torch.tensor([0.5, -4.0, 1.0])]
     p, q = (torch.nn.Parameter(torch.tensor([0.3, -0.4, 0.1])) for _ in range(2))
-    lalr, adam = LALR().build([{"params": [p]}]), Adam().build([{"params": [q]}])
-    for optimiser in (lalr, adam):
-        optimiser.param_groups[0]["lr"] = LR
+    lalr, adam = LALR().build([p]), Adam().build([q])
     for g in gradients:
         p.grad, q.grad = g.clone(), g.clone()
         before_p, before_q = p.detach().clone(), q.detach().clone()
-        lalr.step()
-        adam.step()
+        lalr.step(LR)
+        adam.step(LR)
         moved_p, moved_q = p.detach() - before_p, q.detach() - before_q
         torch.testing.assert_close(moved_p / moved_p.norm(), moved_q / moved_q.norm(), rtol=1e-6, atol=1e-8)
 
@@ -73,9 +70,9 @@ def test_a_layer_without_slope_stays():
 def test_a_parameter_without_gradient_is_left_alone():
     p = torch.nn.Parameter(torch.ones(3))
     for step in (LALR(), Adam(), SGD()):
-        optimiser = step.build([{"params": [p], "weight_decay": 0.5}])
-        optimiser.param_groups[0]["lr"] = LR
-        optimiser.step()
+        optimiser = step.build([p])
+        optimiser.step(LR, 0.5)
+        assert optimiser.slots == {}
         assert torch.equal(p, torch.ones(3))
 
 
@@ -108,3 +105,33 @@ def test_l2_as_weight_decay_is_l2_inside_the_loss(environments, smooth, step, re
         optimiser.step()
         for p, q in zip(training.model.parameters(), model.parameters(), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
+
+
+# Torch's own
+
+
+TORCH = {
+    "adam": (Adam(beta2=0.99), lambda p: torch.optim.Adam(p, lr=LR, betas=(0.9, 0.99), weight_decay=0.01, fused=True)),
+    "sgd": (SGD(), lambda p: torch.optim.SGD(p, lr=LR, momentum=0.9, weight_decay=0.01)),
+    "sgd without momentum": (SGD(momentum=0.0), lambda p: torch.optim.SGD(p, lr=LR, weight_decay=0.01)),
+}
+
+
+@pytest.mark.parametrize("case", TORCH)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_are_those_of_torchs_optimiser_bit_for_bit_also_after_a_state_was_loaded(case, dtype):
+    step, theirs = TORCH[case]
+    random = torch.Generator().manual_seed(0)
+    values = [torch.randn(*shape, dtype=dtype, generator=random) for shape in [(33, 17), (17,), (1,)]]
+    ours, others = ([torch.nn.Parameter(v.clone()) for v in values] for _ in range(2))
+    mine, reference = step.build(ours), theirs(others)
+    for t in range(6):
+        for i, (p, q) in enumerate(zip(ours, others, strict=True)):
+            gradient = torch.randn(p.shape, dtype=dtype, generator=random)
+            p.grad, q.grad = (None, None) if (i, t) in {(1, 0), (2, 3)} else (gradient.clone(), gradient.clone())
+        mine.step(LR, 0.01)
+        reference.step()
+        if t == 2:
+            slots, mine = mine.slots, step.build(ours)
+            mine.load(slots)
+        assert all(torch.equal(p, q) for p, q in zip(ours, others, strict=True))

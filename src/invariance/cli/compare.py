@@ -18,10 +18,24 @@ from invariance.cli.follow import (
     ended,
     last_line,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    say,
+    writable,
+)
 from invariance.cli.tracking import Track
+from invariance.core.text import clean
 
 if TYPE_CHECKING:
+    from invariance.experiments.spec import Spec
     from invariance.studies.support.comparison import Comparison
 
 
@@ -56,6 +70,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
+    if errors().is_terminal and not as_json:  # before the imports, which take a while
+        say(f"comparing methods on {clean(data)} …")
     from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
@@ -100,7 +116,19 @@ def _comparison(data: str, methods: str, recipe: str, changes: list[str]) -> "Co
     names = list({METHODS[name.strip()]: name.strip() for name in names}.values())
     names.sort(key=lambda name: (METHODS[name].oracle, METHODS[name].needs_environments, METHODS[name].title))
     fields = _by_method(names, parse_changes(changes))
-    return Comparison([Spec.of(data, name, recipe, 0, fields[name]) for name in names])
+    specs = [Spec.of(data, name, recipe, 0, fields[name]) for name in names]
+    return Comparison(_different(specs) if methods == "all" else specs)
+
+
+def _different(specs: "list[Spec]") -> "list[Spec]":
+    """Without methods that, as they stand, are another one: Subset ERM that leaves no input out is ERM."""
+    from invariance.recipes.schedules import Clock
+
+    last = Clock(1, 2, 0)
+    same = {
+        (s.objective.decided_by(last, sliced=False) or s.method, s.objective.oracle, s.recipe): s for s in specs[::-1]
+    }
+    return [spec for spec in specs if spec in same.values()]
 
 
 def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str, Any]]:

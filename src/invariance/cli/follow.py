@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -195,9 +196,7 @@ class Follow:
     """The state of all runs, drawn on standard error; where that is no terminal, a line now and then."""
 
     def __init__(self, specs: "list[Spec]", workers: int) -> None:
-        from invariance.experiments.cost import seconds
-
-        self.costs = {spec.key: seconds(spec) for spec in specs}
+        self.specs = specs
         self.workers, self.done, self.last_print = workers, 0, time.monotonic()
         self.worked: dict[str, tuple[float, float]] = {}  # the share of each run that is done, and its seconds
         self.console = errors()
@@ -213,6 +212,13 @@ class Follow:
         self.total = self.bar.add_task("starting", total=1.0, left="")
         self.tasks: dict[str, TaskID] = {}
         self.failures: dict[str, list[str]] = {}  # titles of runs by their reason
+
+    @cached_property
+    def costs(self) -> dict[str, float]:
+        """The expected seconds of each run; not asked for before runs have begun, since it takes a while."""
+        from invariance.experiments.cost import seconds
+
+        return {spec.key: seconds(spec) for spec in self.specs}
 
     def __enter__(self) -> "Follow":
         self.bar.start()
@@ -248,7 +254,7 @@ class Follow:
             self._show(event, share)
         whole = sum(self.costs.values())
         part = sum(share * self.costs[key] for key, (share, _) in self.worked.items()) / whole
-        text = f"{self.done} of {len(self.costs)} runs"
+        text = f"{self.done} of {len(self.specs)} runs"
         self.bar.update(self.total, completed=part, description=text, left=self.left())
         if self.bar.disable and time.monotonic() - self.last_print > QUIET:
             say(", ".join(filter(None, (text, self.left()))))
@@ -259,7 +265,7 @@ class Follow:
         from invariance.core.errors import InvarianceError
 
         for reason, titles in self.failures.items():
-            if len(titles) == len(self.costs):
+            if len(titles) == len(self.specs):
                 raise InvarianceError(reason)
             others = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
             self.console.print(f"{titles[0]}{others} failed: {clean(reason)}", highlight=False, markup=False)

@@ -31,7 +31,9 @@ class InvarianceError(Exception):
 
     def __init__(self, message: object = "") -> None:
         text = clean(message)
-        super().__init__(text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE // 2]} … {text[-MAX_MESSAGE // 3 :]}")
+        super().__init__(
+            text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE // 2]} … {text[-MAX_MESSAGE // 3 :]}"
+        )
 
 
 class UnknownName(InvarianceError, KeyError):

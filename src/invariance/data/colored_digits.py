@@ -1,7 +1,10 @@
 """Colored-Digits: the embedded default, nothing to download."""
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import ClassVar, final
 
+import numpy as np
 import torch
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
@@ -16,6 +19,14 @@ from invariance.models.mlp import MLP
 from invariance.recipes.presets import Preferences
 
 VALIDATION, TEST = 180, 360
+
+
+def digits_file() -> Path:
+    """scikit-learn's file of digits; importing its reader would take longer than a small run."""
+    package = find_spec("sklearn")
+    assert package  # noqa: S101 - it is installed with this package
+    assert package.origin  # noqa: S101
+    return Path(package.origin).with_name("datasets") / "data" / "digits.csv.gz"
 
 
 @final
@@ -38,12 +49,10 @@ class ColoredDigits(ColoredImages):
     draws: PositiveInt = 25_000
 
     def split(self, seed: int) -> Split:
-        from sklearn.datasets import load_digits
-
-        digits = load_digits()
-        order = torch.randperm(len(digits.target), generator=generator(seed, "split"))
-        pixels = torch.from_numpy(digits.images).float()[order] / 16
-        classes = torch.from_numpy(digits.target)[order]
+        table = torch.from_numpy(np.loadtxt(digits_file(), delimiter=","))  # 64 pixels from 0 to 16, and the digit
+        order = torch.randperm(len(table), generator=generator(seed, "split"))
+        pixels = table[order, :-1].float().unflatten(1, (8, 8)) / 16
+        classes = table[order, -1].long()
         images = Images(pixels, classes < 5, classes)
         first, second = len(order) - VALIDATION - TEST, len(order) - TEST
         return Split(images.take(slice(first)), images.take(slice(first, second)), images.take(slice(second, None)))

@@ -5,7 +5,8 @@
 2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
 3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
    that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
-   A candidate that is no better than a constant is out. ERM is kept unless another one is better by ``MIN_GAIN``.
+   A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, unless another one is better
+   by ``MIN_GAIN``.
 
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
@@ -101,7 +102,8 @@ class Choice:
     def __str__(self) -> str:
         """What gives the same model by name: the method, its fields, and its hidden layers."""
         fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
-        fields |= {"hidden": "+".join(map(str, self.hidden))}
+        fields |= {"hidden": self.hidden}
+        fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
         return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
     def _repr_html_(self) -> str:

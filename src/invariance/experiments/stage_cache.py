@@ -21,6 +21,7 @@ from invariance.experiments import resume
 from invariance.experiments.run import ResumeState
 from invariance.experiments.spec import Spec, revision
 from invariance.models import MODELS
+from invariance.training.masks import Masks
 from invariance.training.stages import Stage, Stages
 
 MAX_BYTES = 2 * 1024**3
@@ -83,12 +84,14 @@ class StageCache:
             excess -= size
 
 
-def stages(spec: Spec, folder: Path | None, device: str, earlier: ResumeState | None) -> Stages | None:
-    """The stages that a run shares through a folder; none without one."""
+def stages(
+    spec: Spec, folder: Path | None, device: str, earlier: ResumeState | None, masks: Masks | None = None
+) -> Stages | None:
+    """The stages that a run shares through a folder, and the masks it shares in this process; none without one."""
     if folder is None:
         return None
     spent = earlier.seconds if earlier else 0.0
-    return Stages(StageCache(folder), origin(spec, device), spec.evaluation.checkpoints, spent)
+    return Stages(StageCache(folder), origin(spec, device), spec.evaluation.checkpoints, spent, masks)
 
 
 def origin(spec: Spec, device: str) -> str:

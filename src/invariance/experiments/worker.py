@@ -24,6 +24,7 @@ from invariance.experiments.run import Run, execute, failure
 from invariance.experiments.spec import Spec
 from invariance.experiments.stage_cache import stages
 from invariance.experiments.store import Store, work_folder
+from invariance.training.masks import Masks
 from invariance.training.selection import History
 from invariance.training.train import Snapshot
 
@@ -37,7 +38,7 @@ class Worker:
     def __init__(self, store: Path, save_every: float, driver: TextIO, device: str = "cpu", stages: str = "") -> None:
         self.store, self.save_every, self.driver, self.device = Store(store), save_every, driver, device
         self.folder = work_folder(store)  # made by the first lock in it
-        self.stages = Path(stages) if stages else None
+        self.stages, self.masks = Path(stages) if stages else None, Masks()
 
     def send(self, event: str, **content: Any) -> None:
         """Send the driver a message; without a driver there is nothing left to do."""
@@ -73,7 +74,7 @@ class Worker:
         start = time.perf_counter()
         try:
             earlier = resume.load(self._path(spec))
-            shared = stages(spec, self.stages, self.device, earlier)
+            shared = stages(spec, self.stages, self.device, earlier, self.masks)
             run = execute(spec, self._monitor(spec), resume_from=earlier, device=self.device, stages=shared).run
             return run, shared.updates if shared else 0
         except StoreError:

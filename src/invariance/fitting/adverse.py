@@ -18,8 +18,8 @@ from invariance.estimators.inputs import to_environments
 from invariance.fitting.assess import predictions, targets
 from invariance.fitting.by_environment import Headline, Predictions
 
-MAX_ROWS = 20_000
-"""Rows that effects are compared on, drawn at random."""
+MAX_ROWS, MAX_SITES = 20_000, 50
+"""Rows that effects are compared on, and their sites, drawn at random."""
 
 
 def adverse_headlines(
@@ -45,7 +45,9 @@ def adverse_headlines(
 
 
 def _some_in_order(rows: Rows) -> Rows:
-    """At most ``MAX_ROWS`` rows, environment after environment."""
+    """At most ``MAX_ROWS`` rows of ``MAX_SITES`` environments, environment after environment."""
+    if len(rows.names) > MAX_SITES:
+        rows = rows.take(np.isin(rows.codes, np.random.default_rng(0).permutation(len(rows.names))[:MAX_SITES]))
     if len(rows) > MAX_ROWS:
         drawn = np.random.default_rng(0).permutation(len(rows))[:MAX_ROWS]
         rows = rows.take(np.isin(np.arange(len(rows)), drawn))
@@ -68,7 +70,7 @@ def _outputs(answers: Predictions) -> Tensor:
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
 
-def names_of(site: AdverseSite, columns: Sequence[tuple[str, slice]]) -> tuple[str, ...]:
-    """The names of the columns whose effects vary, in their order; none for principal components."""
-    inputs: NDArray[np.int64] = np.asarray(site.columns, dtype=np.int64)
-    return tuple(name for name, place in columns if ((inputs >= place.start) & (inputs < place.stop)).any())
+def names_of(inputs: Sequence[int], columns: Sequence[tuple[str, slice]]) -> tuple[str, ...]:
+    """The names of the columns that some inputs belong to, in their order."""
+    places: NDArray[np.int64] = np.asarray(inputs, dtype=np.int64)
+    return tuple(name for name, place in columns if ((places >= place.start) & (places < place.stop)).any())

@@ -81,6 +81,8 @@ class Assessment:
     headline: Headline = field(default_factory=Headline)
     varying: tuple[str, ...] | None = None
     """Columns whose effects vary between environments, () where they have no names; None where none varies."""
+    left_out: tuple[str, ...] = ()
+    """Columns that the model does not use, wholly or in part."""
     unit: str = "rows"
     """What samples are called, in the plural."""
 
@@ -128,6 +130,7 @@ class Assessment:
             "metric": self.headline.name,
             "threshold": self.headline.threshold,
             "varying": self.varying,
+            "left_out": self.left_out,
             "unit": self.unit,
         }
 

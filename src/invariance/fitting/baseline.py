@@ -45,7 +45,8 @@ def assess(
         len(rows),
         len(estimator.environments_),
         headline,
-        names_of(adverse[0], columns) if adverse else None,
+        names_of(adverse[0].columns, columns) if adverse else None,
+        names_of(getattr(estimator.objective_, "without", ()), columns),
         rows.unit,
     )
 

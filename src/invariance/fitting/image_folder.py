@@ -28,6 +28,7 @@ from invariance.estimators.classifier import InvariantClassifier
 from invariance.fitting.frozen_features import embedded, linear_classifier, of_images
 from invariance.fitting.labels import test_rows
 from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
+from invariance.models.base import Architecture
 from invariance.models.edges import Edges
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import recipe
@@ -164,7 +165,7 @@ def image_folder_task(
     rows = reader.read(path)
     tested = test_rows(reader.read(test), np.unique(rows.y), test) if test else None
     notes = (*rows.notes, *(tested.notes if tested else ()))
-    network = ResNet(weights=str(weights)) if weights else None
+    network: Architecture | None = ResNet(weights=str(weights)) if weights else None
     if not weights and not width and not epochs and len(rows) < FEW_IMAGES:
         network, notes = Edges(), (*notes, FEW)
     estimator = InvariantClassifier(

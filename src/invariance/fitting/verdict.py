@@ -159,12 +159,16 @@ def _varying(assessment: Assessment) -> Iterator[str]:
     names = assessment.varying
     if not names:
         return
-    yield (
-        f"The {'effect' if len(names) == 1 else 'effects'} of {', '.join(names)} on the label "
-        f"{'differs' if len(names) == 1 else 'differ'} between sites by more than chance explains. Ask whether "
-        f"{'it means' if len(names) == 1 else 'they mean'} the same everywhere; if not, leave "
-        f"{'it' if len(names) == 1 else 'them'} out with --ignore."
+    one = len(names) == 1
+    it, means = ("it", "it means") if one else ("them", "they mean")
+    found = (
+        f"The {'effect' if one else 'effects'} of {', '.join(names)} on the label {'differs' if one else 'differ'} "
+        "between sites by more than chance explains."
     )
+    if set(names) <= set(assessment.left_out):
+        yield f"{found} This model does not use {it}. If you know that {means} the same everywhere, use --method erm."
+    else:
+        yield f"{found} Ask whether {means} the same everywhere; if not, leave {it} out with --ignore."
 
 
 def _worst(assessment: Assessment) -> Iterator[str]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative
-from invariance.methods.base import Method, Move
+from invariance.methods.base import Method, Move, risk_alone
 from invariance.methods.erm import ERM
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
@@ -64,6 +64,10 @@ class SubsetERM(Method):
         if self.without:
             model.features = nn.Sequential(Without(self.without), model.features)
         return model
+
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str:
+        """As ERM's, on the inputs that are left."""
+        return f"{risk_alone(self.l2)}, without {self.without}" if self.without else risk_alone(self.l2)
 
     def moves(self, model: Model, batch: Batch, clock: Clock, generator: torch.Generator) -> Iterator[Move]:
         """ERM's move."""

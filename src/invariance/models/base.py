@@ -96,7 +96,8 @@ class Architecture(ABC):
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with Xavier-uniform weights and zero biases, drawn from ``generator`` alone."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, device=torch.get_default_device())
+    with torch.random.fork_rng(devices=[]):  # torch draws too; its skip_init imports a computer algebra system
+        layer = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(layer.weight, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

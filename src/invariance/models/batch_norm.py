@@ -1,6 +1,6 @@
 """Batch normalisation: over all ranks, running statistics updated once per step, recalibrated for averaged weights."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -11,6 +11,7 @@ from invariance.core.inputs import Inputs, floats
 from invariance.models.base import Model, batch_norms
 
 Loss = Callable[[], Tensor]
+BatchNorm = nn.modules.batchnorm._BatchNorm
 
 
 class RanksBatchNorm(nn.modules.batchnorm._BatchNorm):
@@ -56,13 +57,13 @@ def over_ranks(model: Model) -> Model:
 
 
 @contextmanager
-def running_stats_updated_once(model: Model) -> Iterator[Callable[[Loss], Loss]]:
-    """A step, in which only the first evaluation of a loss updates the running statistics.
+def running_stats_updated_once(norms: Sequence[BatchNorm]) -> Iterator[Callable[[Loss], Loss]]:
+    """A step of a model with these layers, in which only the first evaluation of a loss updates the running statistics.
 
     Gives a wrapper for the step's losses. Further passes, around the weights or by other players, normalise by the
     batch as well, and leave the running statistics as they are.
     """
-    layers = [layer for layer in batch_norms(model) if layer.track_running_stats]
+    layers = [layer for layer in norms if layer.track_running_stats]
 
     def track(on: bool) -> None:
         for layer in layers:

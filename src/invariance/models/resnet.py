@@ -123,7 +123,9 @@ def located(weights: str) -> Path:
     """The file of some weights."""
     path = expanded(weights)
     if not os.access(path, os.R_OK) or not path.is_file():
-        raise DataError(f"there is no file {path} to read weights from; give one with --set model.weights=FILE")
+        raise DataError(
+            f"there is no file {path} to read weights from; give one with --set model.weights=FILE, or --weights of fit"
+        )
     return path
 
 

@@ -1,18 +1,74 @@
-"""How far the parameters go, given their gradient."""
+"""How far the parameters go, given their gradient.
+
+Optimisers of our own around torch's kernels: the step of a small network takes as long as the checks that `torch.optim`
+makes around it, and these import torch's compiler, which takes a second.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal, final, overload
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, final
 
 import torch
 from pydantic import Discriminator, Field
 from pydantic.dataclasses import dataclass
-from torch import Tensor
+from torch import Tensor, nn
 
 from invariance.core.fields import STRICT, Positive
 
 Momentum = Annotated[float, Field(ge=0, lt=1)]
-Groups = Iterable[dict[str, Any]]
+Slots = dict[str, Tensor]
+"""What an optimiser remembers of a parameter."""
+
+
+class Optimiser(ABC):
+    """Moves parameters by the gradients in their ``.grad``; those without one stay where they are."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = list(parameters)
+        self.slots: dict[int, Slots] = {}
+        """By the number of the parameter; there from its first gradient on."""
+
+    @torch.no_grad()
+    def step(self, rate: float, decay: float = 0.0) -> None:
+        """One step at the learning rate, with the gradient of ½·decay·‖parameters‖² added."""
+        moving = [i for i, p in enumerate(self.parameters) if p.grad is not None]
+        for i in moving:
+            if i not in self.slots:
+                self.slots[i] = self.fresh(self.parameters[i])
+        if moving:
+            self.move(moving, rate, decay)
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for p in self.parameters:
+            p.grad = None
+
+    def load(self, slots: Mapping[int, Slots]) -> None:
+        """Remember this, and nothing else."""
+        self.slots = {
+            i: {name: _like(self.parameters[i], name, value) for name, value in each.items()}
+            for i, each in slots.items()
+        }
+
+    @abstractmethod
+    def fresh(self, parameter: nn.Parameter) -> Slots:
+        """What is remembered of a parameter before its first step."""
+
+    @abstractmethod
+    def move(self, moving: Sequence[int], rate: float, decay: float) -> None:
+        """Move the parameters of these numbers."""
+
+
+def _like(parameter: nn.Parameter, name: str, value: Tensor) -> Tensor:
+    """A copy that lies in memory as the parameter does; the number of steps is a number."""
+    value = value.to(parameter.device)
+    return value.clone() if name == "step" else torch.empty_like(parameter).copy_(value)
+
+
+def _moments(parameter: nn.Parameter) -> Slots:
+    """Adam's, before the first step."""
+    count = torch.zeros((), dtype=torch.float32, device=parameter.device)
+    return {"step": count, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -20,8 +76,8 @@ class Step(ABC):
     """A rule that turns gradients into steps. Weight decay is coupled: the gradient of an l2 term."""
 
     @abstractmethod
-    def build(self, groups: Groups) -> torch.optim.Optimizer:
-        """An optimiser over groups of parameters; learning rates are set before each step."""
+    def build(self, parameters: Sequence[nn.Parameter]) -> Optimiser:
+        """An optimiser of these parameters."""
 
 
 @final
@@ -34,8 +90,41 @@ class Adam(Step):
     beta2: Momentum = 0.999
     eps: Positive = 1e-8
 
-    def build(self, groups: Groups) -> torch.optim.Optimizer:
-        return torch.optim.Adam(groups, betas=(self.beta1, self.beta2), eps=self.eps, fused=True)
+    def build(self, parameters: Sequence[nn.Parameter]) -> Optimiser:
+        return FusedAdam(parameters, self)
+
+
+class FusedAdam(Optimiser):
+    """Adam by one kernel for all parameters of a kind."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter], rule: Adam) -> None:
+        super().__init__(parameters)
+        self.rule = rule
+
+    def fresh(self, parameter: nn.Parameter) -> Slots:
+        return _moments(parameter)
+
+    def move(self, moving: Sequence[int], rate: float, decay: float) -> None:
+        for kind in dict.fromkeys(self.parameters[i].dtype for i in moving):
+            own = [i for i in moving if self.parameters[i].dtype == kind]
+            parameters: list[Tensor] = [self.parameters[i] for i in own]
+            first, second, steps = ([self.slots[i][name] for i in own] for name in ("exp_avg", "exp_avg_sq", "step"))
+            torch._foreach_add_(steps, 1)
+            torch._fused_adam_(
+                parameters,
+                [p.grad for p in parameters if p.grad is not None],
+                first,
+                second,
+                [],
+                steps,
+                lr=rate,
+                beta1=self.rule.beta1,
+                beta2=self.rule.beta2,
+                weight_decay=decay,
+                eps=self.rule.eps,
+                amsgrad=False,
+                maximize=False,
+            )
 
 
 @final
@@ -46,8 +135,29 @@ class SGD(Step):
     kind: Literal["sgd"] = "sgd"
     momentum: Momentum = 0.9
 
-    def build(self, groups: Groups) -> torch.optim.Optimizer:
-        return torch.optim.SGD(groups, lr=0.0, momentum=self.momentum)
+    def build(self, parameters: Sequence[nn.Parameter]) -> Optimiser:
+        return MomentumSGD(parameters, self.momentum)
+
+
+class MomentumSGD(Optimiser):
+    """v ← momentum·v + g, θ ← θ − rate·v, and v is g at first."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter], momentum: float) -> None:
+        super().__init__(parameters)
+        self.momentum = momentum
+
+    def fresh(self, parameter: nn.Parameter) -> Slots:
+        return {}
+
+    def move(self, moving: Sequence[int], rate: float, decay: float) -> None:
+        for i in moving:
+            p, slots = self.parameters[i], self.slots[i]
+            assert p.grad is not None  # noqa: S101 - it is moving
+            g = p.grad.add(p, alpha=decay) if decay else p.grad
+            if self.momentum:
+                v = slots.get("momentum_buffer")
+                slots["momentum_buffer"] = g = g.clone() if v is None else v.mul_(self.momentum).add_(g)
+            p.add_(g, alpha=-rate)
 
 
 @final
@@ -62,39 +172,36 @@ class LALR(Step):
     kind: Literal["lalr"] = "lalr"
     most: Positive = 1.0
 
-    def build(self, groups: Groups) -> torch.optim.Optimizer:
-        return LayerwiseAdam(groups, {"lr": 0.0, "weight_decay": 0.0, "most": self.most})
+    def build(self, parameters: Sequence[nn.Parameter]) -> Optimiser:
+        return LayerwiseAdam(parameters, self.most)
 
 
-class LayerwiseAdam(torch.optim.Optimizer):
+class LayerwiseAdam(Optimiser):
     """Adam's direction, scaled tensor by tensor to a length that follows the tensor's norm."""
 
     betas = (0.9, 0.999)
     eps = 1e-8
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step from the gradients in ``.grad``."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    u = self._direction(p, p.grad + group["weight_decay"] * p)
-                    size = p.norm().clamp(max=group["most"]) if p.any() else 1.0
-                    p.sub_(u * (group["lr"] * size / (u.norm() + self.eps)))
-        return closure() if closure else None
+    def __init__(self, parameters: Sequence[nn.Parameter], most: float) -> None:
+        super().__init__(parameters)
+        self.most = most
 
-    def _direction(self, p: Tensor, g: Tensor) -> Tensor:
-        state = self.state[p]
-        if not state:
-            state.update(step=torch.zeros(()), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+    def fresh(self, parameter: nn.Parameter) -> Slots:
+        return _moments(parameter) | {"step": torch.zeros(())}
+
+    def move(self, moving: Sequence[int], rate: float, decay: float) -> None:
+        for i in moving:
+            p = self.parameters[i]
+            assert p.grad is not None  # noqa: S101 - it is moving
+            u = self._direction(self.slots[i], p.grad + decay * p)
+            size = p.norm().clamp(max=self.most) if p.any() else 1.0
+            p.sub_(u * (rate * size / (u.norm() + self.eps)))
+
+    def _direction(self, slots: Slots, g: Tensor) -> Tensor:
         b1, b2 = self.betas
-        state["step"] += 1
-        first = state["exp_avg"].lerp_(g, 1 - b1) / (1 - b1 ** state["step"])
-        second = state["exp_avg_sq"].lerp_(g.square(), 1 - b2) / (1 - b2 ** state["step"])
+        slots["step"] += 1
+        first = slots["exp_avg"].lerp_(g, 1 - b1) / (1 - b1 ** slots["step"])
+        second = slots["exp_avg_sq"].lerp_(g.square(), 1 - b2) / (1 - b2 ** slots["step"])
         return first / (second.sqrt() + self.eps)
 
 

@@ -15,7 +15,7 @@ def importance_artefacts(models: Sequence[AssessedModel]) -> Iterable[Artefact]:
     """A table of all columns, and a figure of those that matter most."""
     ranked = _ranked(models)
     lines = [
-        Line(pair[0].column, tuple(cell for one in pair for cell in (100 * one.changed, _range(one))))
+        Line(pair[0].column, tuple(cell for one in pair for cell in (f"{100 * one.changed:.1f}", _range(one))))
         for pair in ranked
     ]
     columns = tuple(Column(name, m.title) for m in models for name in ("changed predictions", "drop in accuracy"))
@@ -33,25 +33,72 @@ def importance_artefacts(models: Sequence[AssessedModel]) -> Iterable[Artefact]:
     drawn = [pair for pair in ranked[:MAX_DRAWN_COLUMNS] if max(one.changed for one in pair) > 0]
     if drawn:
         yield _importance_figure(models, drawn)
+        yield _by_site(models, drawn)
 
 
 def _importance_figure(models: Sequence[AssessedModel], drawn: Sequence[tuple[PermutationImportance, ...]]) -> Figure:
     places = tuple(drawn[0][0].drop_by_environment)
-    drops = [100 * one.drop_by_environment[place] for pair in drawn for one in pair for place in places]
-    span = (5 * math.floor(min(*drops, 0.0) / 5), 5 * math.ceil(max(*drops, 0.0) / 5))
-    panels = []
-    for i, m in enumerate(models):
-        curves = tuple(
-            Curve(
-                pair[i].column,
-                tuple(map(float, range(len(places)))),
-                tuple(100 * pair[i].drop_by_environment[place] for place in places),
-            )
-            for pair in drawn
+    ends = [end for pair in drawn for one in pair for place in places for end in _interval(one, place)]
+    span = (5 * math.floor(min(*ends, 0.0) / 5), 5 * math.ceil(max(*ends, 0.0) / 5))
+    panels = [
+        Lines(
+            m.title,
+            "site",
+            "drop in accuracy, points",
+            tuple(_curve(pair[i], places) for pair in drawn),
+            span=span,
+            places=places,
         )
-        panels.append(Lines(m.title, "site", "drop in accuracy, points", curves, span=span, places=places))
-    about = "The drop in accuracy at each site when a column is shuffled there. Below zero, the column misleads."
+        for i, m in enumerate(models)
+    ]
+    about = (
+        "The drop in accuracy at each site when a column is shuffled there, with its 95 % interval over rows. Below "
+        "zero, the column misleads."
+    )
     return Figure("importance-by-site", "Permutation importance by site", about, tuple(panels))
+
+
+def _curve(importance: PermutationImportance, places: Sequence[str]) -> Curve:
+    intervals = [_interval(importance, place) for place in places]
+    return Curve(
+        importance.column,
+        tuple(map(float, range(len(places)))),
+        tuple(100 * importance.drop_by_environment[place] for place in places),
+        tuple(low for low, _ in intervals),
+        tuple(high for _, high in intervals),
+    )
+
+
+def _by_site(models: Sequence[AssessedModel], drawn: Sequence[tuple[PermutationImportance, ...]]) -> Table:
+    places = tuple(drawn[0][0].drop_by_environment)
+    lines = [
+        Line(
+            f"{one.column}, {m.title}" if len(models) > 1 else one.column, tuple(_drop(one, place) for place in places)
+        )
+        for pair in drawn
+        for m, one in zip(models, pair, strict=True)
+    ]
+    about = "The same in numbers: the drop in accuracy at each site, in points, and its 95 % interval over rows."
+    return Table(
+        "importance-intervals",
+        "Permutation importance by site, with intervals",
+        about,
+        "column",
+        tuple(Column(place) for place in places),
+        tuple(lines),
+    )
+
+
+def _interval(importance: PermutationImportance, place: str) -> tuple[float, float]:
+    """In points; where none is known, the drop itself."""
+    drop = importance.drop_by_environment[place]
+    low, high = importance.interval_by_environment.get(place, (drop, drop))
+    return 100 * low, 100 * high
+
+
+def _drop(importance: PermutationImportance, place: str) -> str:
+    low, high = _interval(importance, place)
+    return f"{100 * importance.drop_by_environment[place]:.1f} ({low:.1f} to {high:.1f})".replace("-", "−")
 
 
 def _ranked(models: Sequence[AssessedModel]) -> Sequence[tuple[PermutationImportance, ...]]:

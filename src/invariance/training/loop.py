@@ -20,10 +20,12 @@ from invariance.core.inputs import floats, loaded
 from invariance.core.ranks import rank, shard
 from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
-from invariance.models.base import Model
+from invariance.models.base import Model, batch_norms
 from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_updated_once
+from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.training.masks import Masks
 from invariance.training.sampler import BatchSampler
 
 StateDict = dict[str, Tensor]
@@ -81,11 +83,13 @@ class Training:
         self.samplers = [(sampler, shard(sampler.counts if sampler else self.data.counts)) for sampler in samplers]
         self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
         self.model = self._prepared(model)
+        self.norms = batch_norms(self.model)
         self.players = {player.name: player for player in method.players(self.model)}
         if not all(any(p.requires_grad for p in player.parameters) for player in self.players.values()):
             raise BadValue(f"{method.title} has a part of the model without parameters to train")
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
+        self.masks: Masks | None = None
         self.step, self.loss, self.stopped = first, math.nan, False
 
     def _prepared(self, model: Model) -> Model:
@@ -96,9 +100,8 @@ class Training:
         random = generator(self.seed, "objective")
         return self.method.prepare(over_ranks(model.cpu()), self.data.environments, random).to(self.device).train()
 
-    def _fresh_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        build = self.recipe.step.build
-        return {name: build([{"params": list(player.parameters)}]) for name, player in self.players.items()}
+    def _fresh_optimisers(self) -> dict[str, Optimiser]:
+        return {name: self.recipe.step.build(player.parameters) for name, player in self.players.items()}
 
     @property
     def finished(self) -> bool:
@@ -128,9 +131,10 @@ class Training:
         clock = self.clock(self.step)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with self._random_state(), running_stats_updated_once(self.model) as once:
+        with self._random_state(), running_stats_updated_once(self.norms) as once:
             noise = generator(self.seed, "noise", self.step)
-            self.model.train()
+            if not self.model.training:
+                self.model.train()
             batch = self._batch()
             if rank():
                 self._seed_dropout(rank())
@@ -169,6 +173,8 @@ class Training:
     def _dropped(self, batch: Batch) -> Tensor:
         """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
         x = floats(batch.x)
+        if self.masks and not batch.shard and x.device.type == "cpu":
+            return x * self.masks.noise((self.seed, self.step), x.shape, self.recipe.dropout, x.dtype)
         if not batch.shard:
             return functional.dropout(x, self.recipe.dropout)
         ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
@@ -195,10 +201,8 @@ class Training:
         rate = self.rate(clock)
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
-            group = optimiser.param_groups[0]
             l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0
-            group["lr"], group["weight_decay"] = rate * player.rate, 2 * l2
-            optimiser.step()
+            optimiser.step(rate * player.rate, 2 * l2)
             optimiser.zero_grad()
 
     def current(self) -> Model:
@@ -221,7 +225,7 @@ class Training:
         if self.averaged:
             named |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
         for name, optimiser in self.optimisers.items():
-            for i, slots in optimiser.state_dict()["state"].items():
+            for i, slots in optimiser.slots.items():
                 named |= {f"optimiser.{name}.{i}.{slot}": v for slot, v in slots.items()}
         if self.data.offset is not None:
             named["offset"] = self.data.offset
@@ -241,9 +245,8 @@ class Training:
             slots: dict[int, dict[str, Tensor]] = {}
             for key, value in part(state, f"optimiser.{name}.").items():
                 index, slot = key.split(".", 1)
-                slots.setdefault(int(index), {})[slot] = value.clone()
-            groups = optimiser.state_dict()["param_groups"]
-            optimiser.load_state_dict({"state": slots, "param_groups": groups})
+                slots.setdefault(int(index), {})[slot] = value
+            optimiser.load(slots)
 
 
 def _shuffled(environment: Environment, seed: int) -> Environment:

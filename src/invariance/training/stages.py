@@ -17,6 +17,7 @@ from torch import Tensor
 
 from invariance.recipes.schedules import Clock
 from invariance.training.loop import StateDict, Training
+from invariance.training.masks import Masks
 
 
 class Stage(NamedTuple):
@@ -48,6 +49,8 @@ class Stages:
     checkpoints: int
     spent: float = 0.0
     """Seconds that the run had taken where it resumes."""
+    masks: Masks | None = None
+    """Dropout masks that it shares with other runs of its process."""
     updates: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
 
@@ -77,6 +80,7 @@ class Walk:
     ) -> None:
         self.training, self.stages, self.due, self.keep_last = training, stages, due, keep_last
         self.weights = content(training.model.state_dict()) if stages else ""
+        training.masks = stages.masks if stages else None
         self.names: dict[int, str] = {}
         """Of the states on the way, by their update."""
         self.kept: set[int] = set()
