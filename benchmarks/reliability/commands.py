@@ -66,7 +66,7 @@ def odd_rows(path: Path, rng: random.Random) -> None:
             if rng.random() < 0.6:
                 table, column = rng.choice((("records", "record"), ("manifests", "content")))
                 plain = json.loads(connection.execute(f"SELECT {column} FROM {table}").fetchone()[0])
-                value = json.dumps(altered(plain, rng))
+                value: str | float | bool = json.dumps(altered(plain, rng))
             else:
                 columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
                 table, column = "runs", rng.choice(columns)

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,9 @@ class Cases:
         idx.read(File(path.name, hashlib.sha256(content).hexdigest()))
 
     def cifar(self, folder: Path, rng: random.Random) -> None:
-        content = bytearray(self.made.cifar)
-        content[rng.choice((0, cifar.RECORD))] = rng.randrange(256)
-        content = bytes(content) if rng.random() < 0.5 else damaged(self.made.cifar, rng)
+        odd = bytearray(self.made.cifar)
+        odd[rng.choice((0, cifar.RECORD))] = rng.randrange(256)
+        content = bytes(odd) if rng.random() < 0.5 else damaged(self.made.cifar, rng)
         records = cifar.read([put(folder / "data_batch_1.bin", content)])
         if int(records.classes.max()) > 9:
             raise AssertionError("a class beyond CIFAR-10's")
@@ -86,7 +87,7 @@ class Cases:
         path = put(folder / "c.json", whole if rng.random() < 0.7 else damaged(whole, rng))
         for item in coco.objects(path, ("cat", "dog"), 1.0):
             put(folder / "1.png", self.made.images[0])
-            _quietly(lambda item=item: coco.pasted(item, folder, [[0, 0, 0]], 8))
+            _quietly(partial(coco.pasted, item, folder, [[0, 0, 0]], 8))
 
     def attributes(self, folder: Path, rng: random.Random) -> None:
         lines = [line.split() for line in self.made.attributes.decode().splitlines()]
