@@ -55,6 +55,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/ray_engine.py
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/shifts.py
 	$(BIN)/python benchmarks/ranks.py
 

@@ -115,7 +115,9 @@ def use(installed: Installed) -> None:
     shown = installed.invariance("predict", "model", "patients.csv")
     rows = len((installed.work / "predictions.csv").read_text(encoding="utf-8").splitlines())
     expect(rows == 181, "predict writes a row for each", shown)
-    for command in (["report"], ["fit", *given, "-o", "other"], ["export", "model"]):
+    shown = installed.invariance("fit", *given, "-o", "other")
+    expect("no report: it needs pip install 'invariance[report]'" in shown, "fit names its report's extra", shown)
+    for command in (["report"], ["export", "model"]):
         shown = installed.invariance(*command, code=1)
         named = shown.startswith("error: ") and shown.count("\n") == 1 and "pip install 'invariance[" in shown
         expect(named, f"{command[0]} names its extra in one line", shown)
