@@ -43,10 +43,10 @@ class ColoredDigits(ColoredImages):
     citation: ClassVar[str] = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI repository, 1998"
     licence: ClassVar[str] = "CC BY 4.0"
     architecture: ClassVar[MLP] = MLP(width=128)
-    preferences: ClassVar[Preferences] = {"two-phase": {"penalty_batch_size": 1024}}
+    preferences: ClassVar[Preferences] = {"two-phase": {"penalty_batch_size": 1024, "lr": 2e-3}}
     halves: ClassVar[Halves] = ((1, 2, 6, 7), (3, 4, 8, 9))
 
-    draws: PositiveInt = 25_000
+    draws: PositiveInt = 15_000
 
     def split(self, seed: int) -> Split:
         table = torch.from_numpy(np.loadtxt(digits_file(), delimiter=","))  # 64 pixels from 0 to 16, and the digit

@@ -94,7 +94,7 @@ def test_environments_have_the_sizes_asked_for():
     assert [len(e) for e in benchmark.validation] == [180] * 3
     assert len(benchmark.mechanism) == 360
     assert benchmark.input_shape == (2, 8, 8)
-    assert [len(e) for e in ColoredDigits().load(seed=0).train] == [25_000] * 2
+    assert [len(e) for e in ColoredDigits().load(seed=0).train] == [15_000] * 2
 
 
 def test_the_two_looks_of_a_test_image_differ_in_colour_alone(digits):
