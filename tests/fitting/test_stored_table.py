@@ -61,7 +61,7 @@ def test_a_model_of_stored_rows_is_that_of_rows_in_memory(path):
     assert first.scores_.by_environment == pytest.approx(second.scores_.by_environment, rel=close, abs=close)
 
 
-def test_a_sample_is_in_memory_with_its_labels(path):
+def test_a_sample_is_in_memory_with_its_labels(path, monkeypatch):
     schema = infer_schema(TableSource.open(path), "label", "site")
     stored = stored_rows(schema)
     some = stored.sample(100)
@@ -70,6 +70,8 @@ def test_a_sample_is_in_memory_with_its_labels(path):
     assert some.classes is None
     assert set(some.y.tolist()) <= set((stored.y if stored.classes is None else stored.classes).tolist())
     assert len(stored.sample(10**6)) == len(stored)
+    monkeypatch.setattr("invariance.core.rows.SAMPLE_BYTES", 100 * 4 * stored.x.shape[1])
+    assert 50 < len(stored.sample(10**6)) < 150
 
 
 def test_the_file_goes_away_with_its_rows(path, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Labelled rows of several environments: what readers of files give and estimators take."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 
 from invariance.core.inputs import Pixels, StoredRows
 from invariance.core.seeding import generator
+
+SAMPLE_BYTES = 128 << 20
+"""Of a sample of rows that are too many for memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +51,14 @@ class Rows:
         return replace(taken, of_images=self.of_images)
 
     def sample(self, rows: int, seed: int = 0) -> "Rows":
-        """Numbers of a stored table, in memory with their labels: at most about ``rows``; others are as they are."""
+        """Numbers of a stored table, in memory with their labels: at most about ``rows``; others are as they are.
+
+        Fewer where they would take more than ``SAMPLE_BYTES``.
+        """
         if isinstance(self.x, Pixels) or not isinstance(self.x, StoredRows):
             return self
-        share = min(1.0, rows / len(self))
+        bytes_per_row = self.x.dtype.itemsize * math.prod(self.x.shape[1:])
+        share = min(1.0, rows / len(self), SAMPLE_BYTES / (bytes_per_row * len(self)))
         mask = (torch.rand(len(self), generator=generator(seed, "sample")) < share).numpy()
         drawn, x = self.take(mask), self.x[mask]
         y = drawn.y if drawn.classes is None else drawn.classes[drawn.y]
