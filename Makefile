@@ -51,9 +51,11 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/stages.py
 	$(BIN)/python benchmarks/ray_engine.py
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/shifts.py
 	$(BIN)/python benchmarks/ranks.py
 

@@ -21,6 +21,7 @@ from invariance.cli.follow import (
 from invariance.cli.options import (
     MAX_SEEDS,
     Changes,
+    Checkpoints,
     Device,
     Json,
     RecipeName,
@@ -52,6 +53,7 @@ def compare(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     fresh: Fresh = False,
     track: Track = None,
@@ -84,9 +86,8 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    reuse = carry_out(
-        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
-    )
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(needed, store, made_by, track)
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

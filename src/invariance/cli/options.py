@@ -46,6 +46,14 @@ Device = Annotated[
         autocompletion=completion.listed("cpu", "cuda", "mps", "auto"),
     ),
 ]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoints",
+        metavar="URI",
+        help="With --engine ray: where tasks keep checkpoints, such as s3://bucket/folder.",
+    ),
+]
 MAX_SEEDS = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
