@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all lint stub results docs bench bench-reliability clean
+.PHONY: demo test test-all test-wheel test-versions lint stub results docs bench bench-reliability clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
@@ -13,6 +13,17 @@ test: .venv/dev lint
 
 test-all: .venv/dev lint
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# The wheel as a stranger gets it: built, installed without extras into an empty environment, used in an empty folder
+test-wheel: .venv/dev
+	$(BIN)/python tools/test_wheel.py
+
+# The same with the lowest and the newest versions of dependencies, in the interpreters that are here
+test-versions: .venv/dev
+	$(BIN)/python tools/test_wheel.py --python python3.11 --versions lowest
+	for python in python3.11 python3.12 python3.13; do \
+	  $(BIN)/python tools/test_wheel.py --python $$python --versions newest || exit 1; \
+	done
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -40,9 +51,11 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/stages.py
 	$(BIN)/python benchmarks/ray_engine.py
 	$(BIN)/python benchmarks/time_to_accuracy.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/shifts.py
 	$(BIN)/python benchmarks/ranks.py
 

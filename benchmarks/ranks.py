@@ -7,7 +7,11 @@ and the distance of their gradients over the length of the exact one; medians ov
 
 *Cost*: a step on random data in batches of 1,024, on 1, 2 and 4 processes of this machine that talk by gloo. Messages
 and bytes are counted where they are sent, per rank; *predicted* is 4·(P + 2·E·q) bytes with q averages per environment.
-Times are wall times, the least of all steps: other work of the machine only adds to them.
+Times are wall times, the least of all steps: other work of the machine only adds to them. They are predicted by
+
+    t(N, B) = t(1, B/N) + messages · latency + bytes / bandwidth,
+
+the step of one process on its part of the batch, and what it sends, by the times of single messages of 8 B and 10 MB.
 """
 
 import os
@@ -121,8 +125,8 @@ def timed(step: Callable[[], object], steps: int) -> float:
     return min(seconds)
 
 
-def step_cost(method: str, width: int, many: int, steps: int) -> tuple[float, float, float]:
-    """Messages, bytes and seconds of a step."""
+def step_cost(method: str, width: int, many: int, steps: int, rows: int = ROWS) -> tuple[float, float, float]:
+    """Messages, bytes and seconds of a step on a batch of so many rows."""
     sent: list[int] = []
     collective = ranks._collective
 
@@ -131,7 +135,7 @@ def step_cost(method: str, width: int, many: int, steps: int) -> tuple[float, fl
         collective(x)
 
     ranks._collective = counted
-    how = replace(recipe("small-batch"), batch_size=ROWS, warmup=0.0)
+    how = replace(recipe("small-batch"), batch_size=rows, warmup=0.0)
     data = environments([20 * ROWS // many] * many)
     training = Training(MLP(width=width).build((INPUTS,), 1), METHODS[method], data, how, Bernoulli(), 0)
     training.advance()
@@ -140,13 +144,20 @@ def step_cost(method: str, width: int, many: int, steps: int) -> tuple[float, fl
     return len(sent) / steps, sum(sent) / steps, seconds
 
 
-def cost(method: str, width: int, many: int, count: int, steps: int) -> dict[str, object]:
-    """A row of the table."""
+def cost(
+    method: str, width: int, many: int, count: int, steps: int, message: dict[int, tuple[float, float]]
+) -> dict[str, object]:
+    """A row of the table; ``message`` is the latency and the bandwidth by the number of ranks."""
     messages, sent, seconds = launched(partial(step_cost, method, width, many, steps), count)
     parameters = (INPUTS + 1) * width + (width + 1) * width + (0 if method == "bloc-irm" else width + 1)
-    predicted = 4 * (parameters + 2 * many * AVERAGES[method](width))
+    predicted = 4 * (parameters + 2 * many * AVERAGES[method](width)) if count > 1 else 0
     row = {"method": method, "E": many, "P": parameters, "ranks": count, "ms": 1e3 * seconds}
-    return row | {"messages": messages, "kB": sent / 1e3, "predicted, kB": predicted / 1e3 if count > 1 else 0.0}
+    row["predicted, ms"] = 0.0
+    if count > 1:
+        latency, bandwidth = message[count]
+        part = launched(partial(step_cost, method, width, many, steps, ROWS // count), 1)[2]
+        row["predicted, ms"] = 1e3 * (part + messages * latency + predicted / bandwidth)
+    return row | {"messages": messages, "kB": sent / 1e3, "predicted, kB": predicted / 1e3}
 
 
 def all_reduce(numbers: int, steps: int) -> float:
@@ -156,14 +167,20 @@ def all_reduce(numbers: int, steps: int) -> float:
     return timed(lambda: ranks.total(x), steps)
 
 
-def messages(steps: int) -> list[dict[str, object]]:
+SIZES = {"8 B, ms": 2, "100 kB, ms": 25_000, "1 MB, ms": 250_000, "10 MB, ms": 2_500_000}
+
+
+def messages(steps: int) -> Iterator[dict[str, Any]]:
     """A row per number of ranks."""
-    sizes = {"8 B, ms": 2, "100 kB, ms": 25_000, "1 MB, ms": 250_000, "10 MB, ms": 2_500_000}
-    return [
-        {"ranks": count}
-        | {name: 1e3 * launched(partial(all_reduce, size, steps), count) for name, size in sizes.items()}
-        for count in (2, 4)
-    ]
+    for count in (2, 4):
+        times = {name: 1e3 * launched(partial(all_reduce, size, steps), count) for name, size in SIZES.items()}
+        yield {"ranks": count} | times
+
+
+def speed(row: dict[str, Any]) -> tuple[float, float]:
+    """Latency in seconds, and bandwidth in bytes per second."""
+    latency = row["8 B, ms"] / 1e3
+    return latency, 1e7 / (row["10 MB, ms"] / 1e3 - latency)
 
 
 def main() -> None:
@@ -174,8 +191,10 @@ def main() -> None:
     steps = 5 if options.quick else 40
     settings = [("irmv1", 390, 2), ("irmv1", 98, 2), ("irmv1", 390, 512)]
     settings += [(method, 390, 2) for method in ("erm", "irmv0", "fishr", "bloc-irm")] + [("irmv0", 390, 512)]
-    rows = [cost(*setting, count, steps) for setting in settings for count in (1, 2, 4)]
-    show("One message", messages(10 * steps), "The sum over ranks of one tensor.", options)
+    times = list(messages(10 * steps))
+    show("One message", times, "The sum over ranks of one tensor.", options)
+    message = {row["ranks"]: speed(row) for row in times}
+    rows = [cost(*setting, count, steps, message) for setting in settings for count in (1, 2, 4)]
     show("What a rank sends in a step", rows, "One thread per rank, on this machine.", options)
 
 

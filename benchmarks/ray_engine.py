@@ -1,10 +1,11 @@
 """What the Ray engine adds to a run, what it sends to each node, and what the driver does for each message.
 
-1. The same runs, of about 30 seconds each, in this process and by Ray with one core, in alternation. Compared is the
-   processor time of everything that takes part: for Ray that of the driver and of all processes that it started. The
-   time that passes outside runs is shown beside it, as a share of the time inside.
+1. The same runs, of about 30 seconds each, in this process and by Ray with one core, in alternating order. Compared is
+   processor time: that of the driver and the worker against that of the run alone; and beside it what Ray's own
+   processes (raylet, head, agents) take all the time, in per cent of a core. The time that passes outside runs is shown
+   as a share of the time inside.
 2. A study of three seeds and two methods on a cluster of three nodes: bytes that each node's object store received,
-   against the bytes of the data sets. Ray's statistics need grpcio (pip install grpcio).
+   against the bytes of the data sets. Ray's statistics need grpcio (pip install grpcio); without it this is left out.
 3. What a message of a task costs the driver, by its size.
 """
 
@@ -12,9 +13,9 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,40 +34,55 @@ def digits(epochs: int, seed: int, method: str = "irmv1") -> Spec:
     return Spec.of("colored-digits", method, "short", seed, {"recipe": {"epochs": epochs}})
 
 
-def processor_seconds() -> float:
+class Used(NamedTuple):
+    """Processor seconds of the driver and its workers, and of Ray's own processes."""
+
+    runs: float
+    ray: float
+
+
+def processor_seconds() -> Used:
     """Of this process and of all that it started, directly or not."""
     times: dict[int, float] = {}
     parents: dict[int, int] = {}
+    workers: set[int] = {os.getpid()}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        parents[int(entry.name)] = int(fields[1])
-        times[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        pid = int(entry.name)
+        parents[pid], times[pid] = int(fields[1]), sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        if command.startswith(b"ray::") and b"Agent" not in command:
+            workers.add(pid)
     own = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in own} - own:
         own |= more
-    return sum(times[pid] for pid in own if pid in times)
+    return Used(*(sum(times[pid] for pid in which if pid in times) for which in (own & workers, own - workers)))
 
 
-def overhead(specs: list[Spec], rounds: int) -> Iterator[dict[str, object]]:
+def overhead(specs: list[Spec]) -> Iterator[dict[str, object]]:
     torch.set_num_threads(1)
     execute(digits(1, 0))  # what is imported and allocated once is not measured
     list(engine([digits(1, 100)]))
-    ratios, gaps = [], []
-    for _ in range(rounds):
-        before = processor_seconds()
-        for spec in specs:
-            execute(spec)
-        alone = processor_seconds() - before
-        before, start = processor_seconds(), time.perf_counter()
-        inside = sum(engine(specs))
-        gaps.append((time.perf_counter() - start) / inside - 1)
-        ratios.append((processor_seconds() - before) / alone - 1)
+    alone = remote = daemons = inside = passed = 0.0
+    for i, spec in enumerate(specs):
+        for by_ray in (False, True) if i % 2 else (True, False):
+            before, start = processor_seconds(), time.perf_counter()
+            if by_ray:
+                inside += sum(engine([spec]))
+                passed += time.perf_counter() - start
+                used = processor_seconds()
+                remote += used.runs - before.runs
+                daemons += used.ray - before.ray
+            else:
+                execute(spec)
+                alone += processor_seconds().runs - before.runs
     yield {"what": "processor time of a run alone, s", "value": alone / len(specs)}
-    yield {"what": "processor time that Ray adds, %", "value": 100 * median(ratios)}
-    yield {"what": "time outside runs, %", "value": 100 * median(gaps)}
+    yield {"what": "processor time that driver and worker add, %", "value": 100 * (remote / alone - 1)}
+    yield {"what": "Ray's own processes, % of a core", "value": 100 * daemons / passed}
+    yield {"what": "time outside runs, % of the time inside", "value": 100 * (passed / inside - 1)}
 
 
 def engine(specs: list[Spec]) -> Iterator[float]:
@@ -101,8 +117,11 @@ def messages(ray: Any) -> Iterator[dict[str, object]]:
 def shipped(epochs: int) -> Iterator[dict[str, object]]:
     """Bytes that each of three nodes received."""
     import ray
-    from ray._private.internal_api import node_stats
     from ray.cluster_utils import Cluster
+
+    if find_spec("grpc") is None:
+        return
+    from ray._private.internal_api import node_stats
 
     specs = [digits(epochs, seed, method) for seed in range(3) for method in ("erm", "irmv1")]
     sizes: list[int] = []
@@ -130,7 +149,10 @@ def main() -> None:
     options = Options.parse(__doc__)
     os.environ.update(LOOPBACK | PRIVATE | {"RAY_worker_niceness": "0"})  # else Ray's runs wait for all others
     ray = connect(cores=1)
-    rows = [*messages(ray), *overhead([digits(5 if options.quick else 100, s) for s in range(2)], 1)]
+    rows = [
+        *messages(ray),
+        *overhead([digits(5 if options.quick else 100, s) for s in range(2 if options.quick else 4)]),
+    ]
     ray.shutdown()
     rows += shipped(1)
     show(

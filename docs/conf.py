@@ -13,12 +13,12 @@ sys.path.insert(0, str(HERE))
 
 project = "invariance"
 author = "The invariance developers"
+copyright = "2026, the invariance developers. BSD-3-Clause"  # noqa: A001
 version = release = invariance.__version__
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
-    "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",

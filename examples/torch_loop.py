@@ -8,6 +8,7 @@ The label agrees with the first column in three rows of four, everywhere. It agr
 but not at a new site.
 """
 
+import matplotlib.pyplot as plt
 import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits as bce
@@ -30,7 +31,8 @@ x, y = (torch.cat(column) for column in zip(*parts, strict=True))
 environment = torch.repeat_interleave(torch.arange(2), 2000)
 x_new, y_new = site(2000, 0.1)
 
-for gamma in (0.0, 300.0):
+figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+for place, gamma in enumerate((0.0, 300.0)):
     torch.manual_seed(0)
     model = nn.Linear(2, 1)
     penalty = invariance.penalty("irmv1")
@@ -43,3 +45,8 @@ for gamma in (0.0, 300.0):
         optimiser.step()
     accuracy = [float(((model(a).squeeze(1) > 0) == b).float().mean()) for a, b in ((x, y), (x_new, y_new))]
     print(f"γ = {gamma:>3g}: accuracy {accuracy[0]:.2f} in training, {accuracy[1]:.2f} at a new site")
+    axis.bar([place - 0.2, place + 0.2], [100 * share for share in accuracy], 0.36, color=["C7", "C0"])
+
+axis.set(ylabel="accuracy in %", ylim=(0, 100), xticks=[0, 1], xticklabels=["γ = 0", "γ = 300"])
+axis.legend(axis.patches[:2], ["training", "new site"], frameon=False)
+plt.show()

@@ -15,7 +15,7 @@ from reliability.page import page
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 PAGE = HERE.parents[1] / "docs" / "reliability.md"
-PARTS = ("crashes", "fuzz", "configurations", "properties", "soak")
+PARTS = ("crashes", "fuzz", "memory", "configurations", "properties", "soak")
 
 
 def main() -> None:

@@ -28,6 +28,8 @@ ONCE = ("read-only",)
 """What is the same fault wherever it begins."""
 SIGNALS = {"kill": signal.SIGKILL, "torn write": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 WAIT_SECONDS = 60
+PASSING = (".lock", "-wal", "-shm", "-journal")
+"""What locks and databases leave: empty, or read by whoever comes next."""
 
 
 class Fault(NamedTuple):
@@ -49,12 +51,15 @@ def faults(scenario: Scenario, share: float, root: Path) -> Iterator[Fault]:
     done = forked(lambda: scenario.act(after), after)
     _check(done, scenario.name)
     states = set_of(scenario, base), set_of(scenario, after)
+    expected = names(base) | names(after)
     for kind, at in plan(scenario, done.calls, share):
         place = root / "fault"
         shutil.copytree(base, place)
         ended = forked(lambda: scenario.act(place), place, KINDS[kind], at)  # noqa: B023 - used at once
         if kind not in SIGNALS or ended.code == -SIGNALS[kind]:  # a fault that came after the end is none
-            yield Fault(scenario.name, kind, at, wrong(scenario, place, states, ended, kind))
+            found = wrong(scenario, place, states, ended)
+            early = names(place) - expected if kind == "full disk" and not scenario.growing else set()
+            yield Fault(scenario.name, kind, at, found or after_all(scenario, place, states[1], expected, early))
         shutil.rmtree(place)
 
 
@@ -76,8 +81,8 @@ def plan(scenario: Scenario, calls: int, share: float) -> Iterator[tuple[str, in
             yield kind, 1 + (2 * i + 1) * calls // (2 * count)
 
 
-def wrong(scenario: Scenario, place: Path, states: tuple[set[str], set[str]], ended: Ended, kind: str) -> str:
-    """What does not hold after a fault."""
+def wrong(scenario: Scenario, place: Path, states: tuple[set[str], set[str]], ended: Ended) -> str:
+    """What does not hold right after a fault."""
     before, after = states
     if ended.traceback:
         return f"traceback: {ended.traceback}"
@@ -88,13 +93,26 @@ def wrong(scenario: Scenario, place: Path, states: tuple[set[str], set[str]], en
         return f"not readable after the fault: {type(error).__name__}: {error}"
     if seen not in (before, after) and not (scenario.growing and before <= seen <= after):
         return f"neither old nor new after the fault: {sorted(seen)}"
+    return ""
+
+
+def after_all(scenario: Scenario, place: Path, after: set[str], expected: set[str], early: set[str]) -> str:
+    """What does not hold once the same command was given again; ``early`` is what a full disk was left with."""
+    if early:
+        return f"left on a full disk: {', '.join(sorted(early))}"
     again = forked(lambda: scenario.act(place), place)
     if again.code:
         return f"the same command fails afterwards: {again.errors.strip()[-200:]}"
     if set_of(scenario, place) != after:
         return "the same command gives something else afterwards"
-    left = [str(path.relative_to(place)) for path in place.rglob("*.part")]
-    return f"left behind: {', '.join(left)}" if left else ""
+    left = names(place) - expected
+    return f"left behind: {', '.join(sorted(left))}" if left else ""
+
+
+def names(folder: Path) -> set[str]:
+    """The files below a folder, without locks and logs that belong to others."""
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(PASSING))
+    return {str(path.relative_to(folder)) for path in files}
 
 
 def set_of(scenario: Scenario, folder: Path) -> set[str]:

@@ -13,6 +13,7 @@ def page(results: Mapping[str, Any]) -> str:
     parts: dict[str, Callable[[Any], Iterator[str]]] = {
         "crashes": _crashes,
         "fuzz": _fuzz,
+        "memory": _memory,
         "configurations": _configurations,
         "properties": _properties,
         "soak": _soak,
@@ -54,6 +55,11 @@ def _fuzz(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     heads = ["format", "mutations", "refused in one line", "slowest, s", "memory, MB", "findings"]
     yield from _table(heads, rows)
     yield from _findings([f"{f['format']}: {finding}" for f in found for finding in f["wrong"]])
+
+
+def _memory(found: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    cells = [[name, "refused" if code else "done", f"{megabytes:.0f}"] for name, (code, megabytes) in found.items()]
+    yield from _table(["command and input", "ends", "memory, MB"], cells)
 
 
 def _configurations(found: Mapping[str, Any]) -> Iterator[str]:

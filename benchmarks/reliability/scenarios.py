@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from invariance.data.formats.downloads import File, fetch, locate
 from invariance.data.images.image_files import listed, pictures
 from invariance.experiments.run import digest, execute
 from invariance.experiments.spec import Spec
+from invariance.experiments.stage_cache import stage_folder
 from invariance.experiments.store import Store
 from invariance.experiments.worker import Worker
 from invariance.tuning.tune import tune as search
@@ -119,14 +120,21 @@ def predict(folder: Path) -> None:
     command("predict", "model", "table.csv", "-o", "out.csv", "--json")
 
 
-def work(folder: Path) -> None:
+def work(folder: Path, todo: Sequence[Spec] = (), stages: str = "") -> None:
     """A worker's part, without its driver; Ctrl-C is for the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Path(os.devnull).open("w") as nobody:
-        worker = Worker(folder / "runs.db", 0.0, nobody)
-        for spec in specs():
+        worker = Worker(folder / "runs.db", 0.0, nobody, stages=stages)
+        for spec in todo or specs():
             worker.work(spec)
         worker.store.close()
+
+
+def work_with_stages(folder: Path) -> None:
+    """Two runs that share what comes before the penalty."""
+    changes = SMALL | {"recipe": {"epochs": 4, "warmup": 0.5, "batch_size": 20, "penalty_batch_size": 60}}
+    shared = [Spec.of("two-bit", method, "two-phase", 0, changes) for method in ("irmv1", "rex")]
+    work(folder, shared, str(stage_folder(folder / "runs.db")))
 
 
 def stored(folder: Path) -> State:
@@ -216,6 +224,7 @@ def scenarios(port: int) -> list[Scenario]:
         Scenario("fit --overwrite", first_fit, lambda folder: command(*FIT, "--seed", "1"), fitted),
         Scenario("predict", first_fit, predict, partial(only, "out.csv")),
         Scenario("worker", lambda folder: None, work, stored, growing=True),
+        Scenario("stage cache", lambda folder: None, work_with_stages, stored, growing=True, kills=40, others=3),
         Scenario("driver", sweep, lambda folder: sweeping(), stored, growing=True, kills=14, others=2),
         Scenario("tune", lambda folder: None, tune, stored, growing=True, kills=70, others=4),
         Scenario("image cache", images, build_cache, cached),

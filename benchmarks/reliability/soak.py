@@ -20,6 +20,7 @@ from invariance.experiments.store import Store
 
 WORKERS = 2
 SAMPLE_SECONDS = 5.0
+MOST_RUNS = 20_000
 
 
 def spec(seed: int) -> Spec:
@@ -49,12 +50,14 @@ def _children() -> Iterator[int]:
 def soak(seconds: float) -> dict[str, Any]:
     """Runs until the time is over; the first and the last readings."""
     readings: list[dict[str, list[float]]] = []
-    done, start, last = 0, time.monotonic(), 0.0
+    done, start, last, first = 0, 0.0, 0.0, spec(0)
     with tempfile.TemporaryDirectory() as folder:
-        events = run_all([spec(seed) for seed in range(100_000)], Path(folder) / "runs.db", WORKERS)
+        runs = [first.with_seed(seed) for seed in range(MOST_RUNS)]
+        events = run_all(runs, Path(folder) / "runs.db", WORKERS)
         for event in events:
             done += event.kind == "done"
             now = time.monotonic()
+            start = start or now  # workers have started
             if now - last > SAMPLE_SECONDS and done > 2 * WORKERS:
                 readings.append(usage())
                 last = now

@@ -1,5 +1,6 @@
 """Pages of the data sets and of the recipes."""
 
+import re
 from collections.abc import Iterator
 
 from generators.docstrings import body, first_line, meaning
@@ -81,5 +82,8 @@ def _audit(results: Results) -> str:
         f"```{{image}} audit{ending}.svg\n:class: only-{shown}\n:alt: {alt}\n```"
         for ending, shown in (("", "light"), ("-dark", "dark"))
     )
-    tables = [markdown(artefact).replace("## Audit: ", "## ") for artefact in study.show(results)]
+    tables = [
+        re.sub(r"^## Audit: (.)", lambda first: f"## {first[1].upper()}", markdown(artefact))
+        for artefact in study.show(results)
+    ]
     return page("Audit of the printed numbers", about, picture, *tables)

@@ -11,8 +11,13 @@ from sphinx.pycode import ModuleAnalyzer
 from generators.page import tex
 from invariance.methods.base import Method
 
-SYMBOL = re.compile(r"(?<![`\w∇(])([A-Za-zθγρ][_^](?:\{[^{}]*\}|[a-z0-9]))(?![\w`(])")
-"""A letter with a raised or lowered one, by itself."""
+SIGN = re.compile(r"[_^∇‖∘⊗²*]")
+"""What tells a formula from a word."""
+WORD = re.compile(r"[a-z]{3,}")
+NAMES = {"mean", "max", "min", "log", "argmin", "loss"}
+"""Words of formulas."""
+JOINS = {"=", "−", "+", "·", "≤", "←", "0", "1", *"LRcefrswyzβγηθρ"}
+"""What may stand between the parts of a formula."""
 ROLE = re.compile(r":\w+:`~?\.?([^`]+)`")
 
 
@@ -41,7 +46,32 @@ def body(cls: type) -> str:
     """A docstring without its first line and its example, as Markdown."""
     text = (inspect.getdoc(cls) or "").split("\n", 1)
     words = ROLE.sub(r"``\1``", text[1].split("\nExample:")[0]).strip() if len(text) > 1 else ""
-    return SYMBOL.sub(lambda symbol: f"${tex(symbol[1])}$", words)
+    return "\n".join(map(_typeset, words.splitlines()))
+
+
+def _typeset(line: str) -> str:
+    """A line of a docstring in which runs of formula are mathematics."""
+    done: list[str] = []
+    run: list[str] = []
+    for token in [*line.split(" "), ""]:
+        bare = token.rstrip(",.;:")
+        formula = bool(SIGN.search(bare)) and "`" not in token and set(WORD.findall(bare)) <= NAMES
+        if formula or bare in JOINS:
+            run.append(token)
+        inside = " ".join(run).count("[") > " ".join(run).count("]")
+        if run and (token != run[-1] or (bare != token and not inside) or not token):
+            done.append(_math(run))
+            run = []
+        if not (formula or bare in JOINS):
+            done.append(token)
+    return " ".join(done[:-1])
+
+
+def _math(run: list[str]) -> str:
+    """A run of tokens as mathematics, if there is a formula among them; punctuation stays behind it."""
+    text = " ".join(run)
+    bare = text.rstrip(",.;:")
+    return f"${tex(bare).strip()}${text[len(bare) :]}" if SIGN.search(bare) else text
 
 
 def example(cls: type) -> str:
@@ -54,7 +84,10 @@ def _formula_first(app: Sphinx, what: str, name: str, obj: Any, options: Any, li
     """The formula at the top of a method's docstring as mathematics; elsewhere a bar is a bar."""
     if inspect.isclass(obj) and issubclass(obj, Method) and "formula" in vars(obj):
         lines[:1] = [".. math::", "", f"   {tex(obj.formula)}", ""]
-    lines[:] = [line if line.startswith("   ") else line.replace("|", r"\|") for line in lines]
+    if "Example:" in lines:  # the one kind of section that docstrings have
+        at = lines.index("Example:")
+        lines[at:] = ["**Example**", "", *(line.removeprefix("    ") for line in lines[at + 1 :])]
+    lines[:] = [line if line.startswith(("   ", ">>>")) else line.replace("|", r"\|") for line in lines]
 
 
 def _others(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

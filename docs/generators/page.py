@@ -40,9 +40,10 @@ def fields(values: Mapping[str, Any]) -> str:
 def tex(formula: str) -> str:
     """A formula in plain letters as LaTeX, with operators and what is said in words set as such."""
     text = as_latex(formula.replace("~", "∼"), SYMBOLS | {"∼": r"\sim", "*": "^{*}"})
-    text = re.sub(r"\\mathrm\{(mean|Var|argmin|log|loss)\}", r"\\operatorname{\1}", text)
+    text = re.sub(r"\\mathrm\{(mean|Var|argmin|loss)\}", r"\\operatorname{\1}", text)
     text = re.sub(r"\\mathrm\{(at|from|on|inputs|without|their|spurious|part)\} ?", r"\\text{ \1 }", text)
-    return text.replace(r"\mathrm{min}", r"\min")
+    text = re.sub(r"(\w)\u0303", r"\\tilde{\1}", text)
+    return re.sub(r"\\mathrm\{(min|max|log)\}", r"\\\1", text)
 
 
 def math(formula: str) -> str:

@@ -102,7 +102,7 @@ def audit() -> Figure:
     printed = [(pair.average.mean, pair.gap.mean) for pair in pairs(everything(), SYMMETRIC)]
     axis.plot(*zip(*printed, strict=True), "o", color="#2a78b8", markersize=4, alpha=0.6, label="printed")
     outside = [(a, g) for a, g in printed if g > 1.8 * min(a, 100 - a)]
-    axis.plot(*zip(*outside, strict=True), "o", color="#d1495b", markersize=5.5, label="printed, and not possible")
+    axis.plot(*zip(*outside, strict=True), "o", color="#d1495b", markersize=5.5, label="printed, outside of it")
     axis.set(xlabel="average accuracy in %", ylabel="gap in points", xlim=(30, 100), ylim=(0, 95))
     axis.legend(frameon=False)
     return figure

@@ -4,8 +4,9 @@ import inspect
 from collections.abc import Iterator
 
 import invariance
-from generators.docstrings import first_line
+from generators.docstrings import body, first_line
 from generators.page import page, table
+from invariance.estimators.base import Invariant
 
 GROUPS = {
     "estimators": "Estimators: the scikit-learn way",
@@ -58,4 +59,6 @@ def _name(name: str) -> str:
     options = "\n   :members:\n   :inherited-members:" if kind == "class" else ""
     shown = f"```{{eval-rst}}\n.. auto{kind}:: invariance.{name}{options}\n```"
     path = value.__module__.replace(".", "/")
-    return page(f"`{name}`", shown, f"Defined in `src/{path}.py`.")
+    own = inspect.isclass(value) and issubclass(value, Invariant)
+    fields = ("## Parameters and fitted attributes", body(Invariant)) if own else ()
+    return page(f"`{name}`", shown, *fields, f"Defined in `src/{path}.py`.")

@@ -6,7 +6,7 @@ import torch
 
 from invariance.core.environment import Benchmark, Environment, Mechanism
 from invariance.core.families import Bernoulli
-from invariance.core.inputs import Pixels, loaded
+from invariance.core.inputs import Pixels, RowFile, StoredRows, loaded
 from invariance.core.shipment import INLINE_BYTES, Packer, unpacked
 
 
@@ -59,6 +59,17 @@ def test_what_is_sent_arrives(seed):
     assert torch.equal(got.train[1].weight, sent.train[1].weight)
     assert all(torch.equal(a, b) for a, b in zip(got.mechanism.inputs, sent.mechanism.inputs, strict=True))
     assert torch.equal(got.mechanism.t, sent.mechanism.t)
+
+
+def test_rows_in_a_file_of_this_machine_arrive_as_numbers(tmp_path):
+    places, whole = Places(), np.arange(ROWS * 4, dtype=np.float32).reshape(-1, 4)
+    with (tmp_path / "rows").open("wb+") as file:
+        file.write(whole.data)
+        file.flush()
+        stored = StoredRows.of(RowFile(file, whole.shape, whole.dtype))[10:]
+        sent = Environment("a", stored, torch.zeros(len(stored)))
+        got = unpacked(Packer(places.put).packed(sent), places.get)
+    assert np.array_equal(loaded(got.x), whole[10:])
 
 
 def test_an_array_is_put_once_however_many_benchmarks_have_it():

@@ -1,4 +1,4 @@
-"""``train`` in the processes of torchrun."""
+"""``train`` in the processes of torchrun, and on a Ray cluster."""
 
 import os
 import subprocess
@@ -14,6 +14,7 @@ FRAGILE = """
     from typing import ClassVar, final
     from pydantic.dataclasses import dataclass
     from invariance.core.fields import STRICT
+    from invariance.core.ranks import rank
     from invariance.methods.base import Method
     from invariance.methods.rex import REx
 
@@ -28,7 +29,7 @@ FRAGILE = """
 
         def moves(self, model, batch, clock, generator):
             STEPS.append(clock.step)
-            if clock.step == 13 and os.environ.get("RANK") == "1":
+            if clock.step == 13 and rank() == 1 and not os.environ.get("SPARED"):
                 os.kill(os.getpid(), signal.SIGKILL)
             return REx(gamma=10).moves(model, batch, clock, generator)
 """
@@ -68,6 +69,31 @@ def test_a_rank_that_dies_ends_the_others_with_one_line_and_the_checkpoint_resum
     assert invariance(*TRAIN, "-o", "undisturbed", "--json").code == resumed.code
     found, expected = (load_file(Path(name) / "weights.safetensors") for name in ("run", "undisturbed"))
     assert all((found[k] - v).norm() <= 1e-5 * v.norm() for k, v in expected.items())
+
+
+@pytest.mark.slow
+def test_ranks_on_a_ray_cluster_give_the_weights_of_torchrun_and_end_together(fragile, installed, monkeypatch):
+    patient = {"RAY_raylet_start_wait_time_s": "600", "RAY_worker_register_timeout_seconds": "600"}
+    own = {"RAY_worker_niceness": "0", "XDG_STATE_HOME": str(Path.cwd())}
+    for name, value in (fragile | patient | own).items():
+        monkeypatch.setenv(name, value)
+    lost = installed(*TRAIN, "-o", "ray", "--ranks", "2")
+    assert (lost.code, lost.out) == (1, "")
+    assert "another rank ended" in lost.error
+    (checkpoint,) = Path("ray").iterdir()
+    monkeypatch.setenv("SPARED", "1")
+    went_on = installed(*TRAIN, "-o", "ray", "--ranks", "2", "--json")
+    assert went_on.code in {0, 3}, went_on.err
+    assert not checkpoint.exists()
+    assert torchrun(*TRAIN, "-o", "torchrun", env=dict(os.environ)).returncode in {0, 1}
+    found, expected = (load_file(Path(name) / "weights.safetensors") for name in ("ray", "torchrun"))
+    assert found.keys() == expected.keys()
+    assert all((found[k] == v).all() for k, v in expected.items())
+    assert installed("evaluate", "ray", "--json").code == 0
+
+
+def test_an_address_needs_ranks(invariance):
+    assert invariance(*TRAIN[:2], "erm", "--address", "127.0.0.1:1").error.startswith("--address is for --ranks")
 
 
 def test_variables_of_another_launcher_do_not_make_it_a_rank(invariance, monkeypatch):

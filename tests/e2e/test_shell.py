@@ -15,6 +15,8 @@ import invariance as package
 from invariance.cli import app, completion
 from invariance.cli.doctor import EXTRAS
 from invariance.cli.help import EXAMPLES, EXIT_CODES, HELP_NAMES, _commands, command
+from invariance.cli.options import draw
+from invariance.core.artefacts import Figure
 from invariance.data import DATA
 from invariance.experiments.trackers import TRACKERS
 from invariance.exports import EXPORTS
@@ -175,3 +177,11 @@ def test_a_table_goes_from_fit_to_a_file_of_another_program(invariance, tmp_path
     told = invariance("export", "model", "--format", "torchscript", "-o", "m.pt")
     assert "takes no text" in told.out
     assert json.loads(Path("model/manifest.json").read_text())["kind"] == "classifier"
+
+
+def test_a_missing_extra_is_named_in_whole(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for module in [name for name in sys.modules if name.startswith(("matplotlib.", "invariance.report.render.matpl"))]:
+        monkeypatch.delitem(sys.modules, module)
+    draw(Figure("f", "a figure", "", ()), Path("a.png"), "curves", quiet=False)
+    assert capsys.readouterr().out == "no picture: it needs matplotlib (pip install 'invariance[report]')\n"

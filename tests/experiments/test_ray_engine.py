@@ -12,7 +12,7 @@ import pytest
 
 from invariance.core import ray_cluster
 from invariance.experiments.engines import run_all
-from invariance.experiments.run import Run, execute
+from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
 
@@ -70,13 +70,32 @@ def plain(run: Run | None) -> Run:
     return replace(run, seconds=0.0)
 
 
-def assert_stored(store: Path, specs: list[Spec]) -> None:
-    """Every run is in the store as this process finds it, once, and nothing is left of the work on them."""
+def stored(store: Path) -> dict[str, Run]:
+    """All runs of a store, without their times."""
     with Store(store, must_exist=True) as runs:
-        assert {s.key: plain(runs.get(s.key)) for s in runs.summaries()} == {
-            spec.key: plain(execute(spec).run) for spec in specs
-        }
+        return {each.key: plain(runs.get(each.key)) for each in runs.summaries()}
+
+
+def assert_as_local(store: Path, specs: list[Spec]) -> None:
+    """The store is that of the local engine for the same study, and nothing is left of the work on it."""
+    local = store.with_name("local.db")
+    assert all(event.status == "finished" for event in run_all(specs, local, workers=1) if event.kind == "done")
+    assert stored(store) == stored(local)
+    assert set(stored(store)) == {spec.key for spec in specs}
     assert not work_folder(store).exists()
+
+
+def ends(specs: list[Spec], store: Path, **options) -> list[tuple[Spec, str, str]]:
+    """How runs end."""
+    events = run_all(specs, store, save_every=0, **options)
+    return [(event.spec, event.status, event.reason) for event in events if event.kind == "done"]
+
+
+def dying(folder: Path, seed: int) -> Spec:
+    """A run that takes its process with it half-way, once, and leaves its marks in a folder of its own."""
+    folder.mkdir()
+    (folder / "go").touch()
+    return small("halts", seed, objective={"folder": str(folder), "dies": True})
 
 
 def begun(folder: Path) -> int:
@@ -133,25 +152,32 @@ def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_
         killed = pool.submit(kill_one_when_both_are_busy)
         events = list(run_all(specs, store, engine="ray", address=nodes.address, save_every=0))
         killed.result()
-    ends = Counter((event.spec.key, event.status) for event in events if event.kind == "done")
-    assert ends == {(spec.key, "finished"): 1 for spec in specs}
+    done = Counter((event.spec.key, event.status) for event in events if event.kind == "done")
+    assert done == {(spec.key, "finished"): 1 for spec in specs}
     assert {event.spec for event in events if event.kind == "step"} == set(specs)
     assert begun(tmp_path) == 2  # the one whose node was lost did not begin again
     assert len(nodes.workers) == 1
-    assert_stored(store, specs)
+    assert_as_local(store, specs)
 
     again = small("irmv1", 1, objective={"gamma": 10.0})
     (end,) = [e for e in run_all([again], store, engine="ray") if e.kind == "done"]
     assert end.reused > 0
     specs.append(again)
-    assert_stored(store, specs)
 
-    before = begun(tmp_path)
-    dying = small("halts", 2, objective={"folder": str(tmp_path), "dies": True})
-    (end,) = [e for e in run_all([*specs, dying], store, engine="ray", save_every=0) if e.kind == "done"]
-    assert (end.spec, end.status) == (dying, "failed")
-    assert end.reason == "its worker process died on a node of the cluster"
-    (end,) = [e for e in run_all([dying], store, workers=1) if e.kind == "done"]
-    assert (end.spec, end.status) == (dying, "finished")
-    assert begun(tmp_path) == before + 1
-    assert_stored(store, [*specs, dying])
+    died = "its worker process died on a node of the cluster"
+    first, second, third = (dying(tmp_path / name, seed) for seed, name in enumerate("abc", start=2))
+    assert ends([*specs, first], store, engine="ray") == [(first, "failed", died)]
+    assert ends([first], store, workers=1) == [(first, "finished", "")]
+    ((spec, status, _),) = ends([second], store, workers=1)
+    assert (spec, status) == (second, "failed")
+    assert ends([second], store, engine="ray") == [(second, "finished", "")]
+
+    states = tmp_path / "states"
+    remote = {"engine": "ray", "checkpoints": states.as_uri()}
+    assert ends([third], store, **remote) == [(third, "failed", died)]
+    assert [file.name for file in states.iterdir()] == [f"{third.key}.safetensors"]
+    assert not work_folder(store).exists()
+    assert ends([third], store, **remote) == [(third, "finished", "")]
+    assert not list(states.iterdir())
+    assert [begun(tmp_path / name) for name in "abc"] == [1, 1, 1]
+    assert_as_local(store, [*specs, first, second, third])

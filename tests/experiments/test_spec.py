@@ -226,6 +226,7 @@ OTHERS = {
     "step": ({"kind": "adam", "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}, {"kind": "sgd", "momentum": 0.9}),
     "schedule": ({"kind": "constant"}, {"kind": "ramp", "share": 0.1}),
     "augment": (None, {"flip": 0.5, "shift": 4}),
+    "without": ([], [0]),
 }
 """Two values of every field that is no number."""
 

@@ -328,3 +328,19 @@ def test_a_driver_that_does_not_listen_any_more_is_no_failure_of_the_run(process
     store = Store(tmp_path / "runs.db")
     assert store.summaries() == []
     store.close()
+
+
+IMPORTS = """
+import sys
+from invariance.experiments.run import execute
+from invariance.experiments.spec import Spec
+import invariance.experiments.worker
+
+execute(Spec.of("colored-digits", "irmv1", "default", 0, {"recipe": {"epochs": 1}, "data": {"draws": 50}}))
+print(*(name for name in ("torch._dynamo", "sympy", "scipy", "pandas", "sklearn", "matplotlib") if name in sys.modules))
+"""
+
+
+def test_a_worker_imports_nothing_that_takes_longer_than_a_small_run():
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")

@@ -30,6 +30,7 @@ from invariance.cli.follow import INTERRUPTED
 from invariance.cli.help import HELP_NAMES, command
 from invariance.cli.options import ranks
 from invariance.core.errors import BadValue, InvarianceError
+from invariance.core.one_look import one_look
 from invariance.core.text import clean
 
 app = typer.Typer(
@@ -103,7 +104,8 @@ def main() -> None:
 
 def _run(reports: Callable[[], bool] = lambda: True) -> int:
     try:
-        code = command(app)(standalone_mode=False)
+        with one_look():
+            code = command(app)(standalone_mode=False)
     except typer.Abort as error:  # Ctrl-C, or the answer was no
         code = INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else 1
         if code != INTERRUPTED:

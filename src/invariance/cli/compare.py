@@ -18,7 +18,20 @@ from invariance.cli.follow import (
     ended,
     last_line,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, out, print_json, say, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Checkpoints,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    say,
+    writable,
+)
 from invariance.cli.tracking import Track
 from invariance.core.text import clean
 
@@ -40,6 +53,7 @@ def compare(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     fresh: Fresh = False,
     track: Track = None,
@@ -58,8 +72,8 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Train several methods with several seeds and show which of them rely on the spurious cue."""
-    if not as_json:  # before the imports, which take a while
-        say(f"comparing {'all' if methods == 'all' else clean(methods)} methods on {clean(data)}, {seeds} seeds each")
+    if errors().is_terminal and not as_json:  # before the imports, which take a while
+        say(f"comparing methods on {clean(data)} …")
     from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
@@ -72,9 +86,8 @@ def compare(
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
-    reuse = carry_out(
-        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
-    )
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(needed, store, made_by, track)
     with Store(store) as runs:
         compared = results(plan, StoredRuns(runs), selection, seeds=range(first_seed, first_seed + seeds))
     table, curves = plan.study.show(compared)

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from invariance.cli import completion
+from invariance.cli.console import console
 from invariance.core.fields import finite
-from invariance.core.text import clean
+from invariance.core.text import clean, json_escape
 
 if TYPE_CHECKING:
     from invariance.core.artefacts import Artefact
@@ -45,6 +46,14 @@ Device = Annotated[
         autocompletion=completion.listed("cpu", "cuda", "mps", "auto"),
     ),
 ]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoints",
+        metavar="URI",
+        help="With --engine ray: where tasks keep checkpoints, such as s3://bucket/folder.",
+    ),
+]
 MAX_SEEDS = 10_000
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -67,26 +76,26 @@ def results_only() -> bool:
 
 def out() -> Console:
     """Where results go."""
-    return Console(quiet=quiet())
+    return console(quiet=quiet())
 
 
 def errors() -> Console:
     """Where everything else goes."""
-    return Console(stderr=True, quiet=results_only())
+    return console(stderr=True, quiet=results_only())
 
 
 def progress() -> Progress:
     """A bar on standard error, gone when done, and absent where nobody looks."""
-    console = errors()
+    where = errors()
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=console,
+        console=where,
         transient=True,
-        disable=results_only() or not console.is_terminal,
+        disable=results_only() or not where.is_terminal,
     )
 
 
@@ -136,9 +145,9 @@ def say(line: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print plain data; a number that is not finite is null, which JSON has and NaN it has not."""
+    """Print plain data; a number that is not finite is null, which JSON has and NaN it has not. Names are escaped."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False))
+    print(json_escape(json.dumps(finite(value), indent=2, ensure_ascii=ascii_only, allow_nan=False)))
 
 
 def conclude(line: str, plain: Any, *, as_json: bool) -> None:
@@ -183,4 +192,4 @@ def draw(figure: "Artefact", path: Path, what: str, *, quiet: bool) -> None:
         drawn(figure, path, path.suffix.lower().removeprefix("."))
         note = f"{what}: {path}"
     if not quiet:
-        out().print(note, highlight=False)
+        out().print(note, highlight=False, markup=False)  # [report] is an extra, no style

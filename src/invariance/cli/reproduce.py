@@ -21,7 +21,7 @@ from invariance.cli.follow import (
     last_line,
     span,
 )
-from invariance.cli.options import MAX_SEEDS, Device, Json, out, print_json, writable
+from invariance.cli.options import MAX_SEEDS, Checkpoints, Device, Json, out, print_json, writable
 from invariance.cli.tracking import Track
 from invariance.core.fields import finite
 
@@ -54,6 +54,7 @@ def reproduce(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     fresh: Fresh = False,
     track: Track = None,
@@ -88,9 +89,8 @@ def reproduce(
         writable(page, ".html")
     needed = [spec for plan in plans for spec in specs(plan, seeds or SCALES[scale].seeds, only or [])]
     waiting = sum(bool(arm.waits) for plan in plans for arm in chosen_arms(plan, only or []))
-    reuse = carry_out(
-        needed, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track
-    )
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(needed, store, made_by, track)
     with Store(store) as opened:
         runs = StoredRuns(opened)
         studies = [results(plan, runs, selection) for plan in plans]

@@ -17,7 +17,7 @@ from invariance.cli.follow import (
     ended,
     last_line,
 )
-from invariance.cli.options import Device, Json, print_json
+from invariance.cli.options import Checkpoints, Device, Json, print_json
 from invariance.cli.tracking import Track
 
 
@@ -26,6 +26,7 @@ def run(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     fresh: Fresh = False,
     track: Track = None,
@@ -52,7 +53,8 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
-    reuse = carry_out(specs, store, chosen(engine, workers=workers, address=address, device=device, fresh=fresh), track)
+    made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
+    reuse = carry_out(specs, store, made_by, track)
     reuse.say()
     how = ended(specs, store)
     if as_json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli import completion
-from invariance.cli.follow import INTERRUPTED
+from invariance.cli.follow import INTERRUPTED, Address
 from invariance.cli.options import Changes, Device, Json, RecipeName, errors, out, print_json, progress, say_partial
 from invariance.cli.tracking import Track, tracking
 
@@ -33,6 +33,11 @@ def train(
     save_every: Annotated[
         float, typer.Option("--save-every", min=0, help="Seconds between checkpoints to resume from.")
     ] = 5.0,
+    ranks: Annotated[
+        int | None,
+        typer.Option("--ranks", min=1, help="Processes on a Ray cluster that train together, with a core each."),
+    ] = None,
+    address: Address = None,
     device: Device = "cpu",
     track: Track = None,
     as_json: Json = False,
@@ -40,19 +45,28 @@ def train(
     """Train one model and save it: weights as safetensors, and a manifest with everything that decided it.
 
     The same command resumes a run that was stopped. Several processes train one model together, each on a part of every
-    batch, where torchrun starts them: torchrun --nproc-per-node 4 -m invariance train DATA METHOD.
+    batch, with --ranks, or where torchrun starts them: torchrun --nproc-per-node 4 -m invariance train DATA METHOD.
     """
+    from invariance.core.errors import BadValue
     from invariance.core.model_folder import claim
-    from invariance.core.ranks import leads
+    from invariance.core.ranks import count, leads
     from invariance.experiments.spec import Spec, parse_changes
 
+    if ranks and count() > 1:
+        raise BadValue(
+            "--ranks starts processes on a Ray cluster, and torchrun has started some; leave one of them out"
+        )
+    if address and not ranks:
+        raise BadValue("--address is for --ranks, which trains on a Ray cluster; say how many")
     spec = Spec.of(data, method, recipe, seed, parse_changes(changes or []))
     folder = output or Path("runs") / f"{spec.data_name}-{spec.method}-{seed}"
     if leads():
         claim(folder, overwrite=overwrite)
         say_partial(spec.data)
     tracker = tracking(track) if leads() else None
-    executed = _executed(spec, folder, save_every, device, tracker)
+    log = _logger(tracker, spec)
+    executed = _executed(spec, folder, save_every, device, log, (ranks, address) if ranks else None)
+    log(executed.run.history)
     if leads():
         if tracker:
             tracker.close(executed.run.status)
@@ -60,32 +74,87 @@ def train(
 
 
 def _executed(
-    spec: "Spec", folder: Path, save_every: float, device: str, tracker: "Tracker | None" = None
+    spec: "Spec",
+    folder: Path,
+    save_every: float,
+    device: str,
+    log: "Callable[[History], None]",
+    cluster: tuple[int, str | None] | None,
 ) -> "Executed":
-    """The run, resumed from what is left of it in the folder."""
+    """The run, resumed from what is left of it in the folder; on a ``cluster`` by so many ranks at an address."""
+    path = folder / f"{spec.key}.safetensors"
+    with progress() as bar:
+        task = bar.add_task(f"{spec.objective.title} on {spec.data.title}", total=None)
+
+        def show(step: int, steps: int) -> None:
+            bar.update(task, completed=step, total=steps)
+
+        try:
+            if cluster:
+                return _on_cluster(spec, path, save_every, device, cluster, show, log)
+            return _here(spec, path, save_every, device, show, log)
+        except KeyboardInterrupt:
+            where = f"a checkpoint is in {folder}; the same command goes on" if path.exists() else "nothing was saved"
+            errors().print(where, highlight=False)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _here(
+    spec: "Spec",
+    path: Path,
+    save_every: float,
+    device: str,
+    show: "Callable[[int, int], None]",
+    log: "Callable[[History], None]",
+) -> "Executed":
+    """The run by this process, and perhaps by others that torchrun started beside it."""
     import torch
 
     from invariance.experiments import resume
     from invariance.experiments.run import execute
 
-    path = folder / f"{spec.key}.safetensors"
     saver = resume.Saver(path, save_every)
     torch.set_num_threads(1)
-    log = _logger(tracker, spec)
-    with progress() as bar:
-        task = bar.add_task(f"{spec.objective.title} on {spec.data.title}", total=None)
 
-        def watch(snapshot: "Snapshot", history: "History", seconds: float) -> None:
-            bar.update(task, completed=snapshot.step, total=snapshot.steps)
-            saver(snapshot, history, seconds)
-            log(history)
+    def watch(snapshot: "Snapshot", history: "History", seconds: float) -> None:
+        show(snapshot.step, snapshot.steps)
+        saver(snapshot, history, seconds)
+        log(history)
 
+    return execute(spec, watch, resume_from=resume.load_leaders(path), device=device)
+
+
+def _on_cluster(
+    spec: "Spec",
+    path: Path,
+    save_every: float,
+    device: str,
+    cluster: tuple[int, str | None],
+    show: "Callable[[int, int], None]",
+    log: "Callable[[History], None]",
+) -> "Executed":
+    """The run by ranks on a Ray cluster, whose checkpoints are written here."""
+    from invariance.core.ray_cluster import connect
+    from invariance.experiments import resume
+    from invariance.experiments.engines.ray import Ray
+    from invariance.experiments.ray_ranks import on_ranks
+    from invariance.experiments.ray_task import Step
+
+    ranks, address = cluster
+    connect(address, cores=ranks)
+    engine = Ray(address=address, save_every=save_every, device=device)
+    training = on_ranks(spec, ranks, engine, resume.load(path))
+    while True:
         try:
-            return execute(spec, watch, resume_from=resume.load_leaders(path), device=device)
-        except KeyboardInterrupt:
-            where = f"a checkpoint is in {folder}; the same command goes on" if path.exists() else "nothing was saved"
-            errors().print(where, highlight=False)
-            raise typer.Exit(INTERRUPTED) from None
+            content = next(training)
+        except StopIteration as end:
+            executed: Executed = end.value
+            return executed
+        if isinstance(content, Step):
+            show(content.step, content.steps)
+        else:
+            resume.save(content, path)
+            log(content.history)
 
 
 def _logger(tracker: "Tracker | None", spec: "Spec") -> "Callable[[History], None]":

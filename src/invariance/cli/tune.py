@@ -19,7 +19,19 @@ from invariance.cli.follow import (
     Workers,
     carry_out,
 )
-from invariance.cli.options import MAX_SEEDS, Changes, Device, Json, RecipeName, draw, errors, out, print_json, writable
+from invariance.cli.options import (
+    MAX_SEEDS,
+    Changes,
+    Checkpoints,
+    Device,
+    Json,
+    RecipeName,
+    draw,
+    errors,
+    out,
+    print_json,
+    writable,
+)
 
 if TYPE_CHECKING:
     from invariance.tuning.tune import Tuning
@@ -54,6 +66,7 @@ def tune(
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,
+    checkpoints: Checkpoints = None,
     device: Device = "cpu",
     fresh: Fresh = False,
     picture: Annotated[
@@ -69,7 +82,7 @@ def tune(
 
     if picture:
         writable(picture, ".png", ".jpg", ".pdf", ".svg")
-    runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh)
+    runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
     reuse = Reuse()
     try:
         tuning = search_for(

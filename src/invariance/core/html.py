@@ -6,8 +6,9 @@ from html import escape
 
 from invariance.core.text import clean
 
-NUMBER = ' style="text-align: right"'
-WORDS = ' style="text-align: left"'
+PADDING = "padding: 2px 12px 2px 0"
+NUMBER = f' style="text-align: right; {PADDING}"'
+WORDS = f' style="text-align: left; {PADDING}"'
 
 
 def html_table(

@@ -1,10 +1,12 @@
 """Inputs that stay in their file until a model looks at them: images as bytes, and tables as numbers."""
 
+import math
 import mmap
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import torch
@@ -15,18 +17,67 @@ from invariance.core.errors import BadValue
 
 
 @dataclass(frozen=True, eq=False)
+class RowFile:
+    """An array of numbers in an open file, whose rows are read as they are asked for and never mapped into memory.
+
+    A row of a memory-mapped file costs a page fault, and counts as sixteen pages of memory; reading it costs neither.
+    """
+
+    file: BinaryIO
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        """As an array's."""
+        return len(self.shape)
+
+    def __getitem__(self, rows: slice | NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """A copy of some rows: a slice without a step, or rows by their numbers."""
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(len(self))
+            starts, sizes = np.array([start]), np.array([stop - start])
+        else:
+            firsts = np.flatnonzero(np.diff(rows, prepend=rows[:1] - 2) != 1)  # where neighbours begin
+            starts, sizes = rows[firsts], np.diff(firsts, append=len(rows))
+        found = np.empty((int(sizes.sum()), *self.shape[1:]), self.dtype)
+        bytes_per_row = found.dtype.itemsize * math.prod(self.shape[1:])
+        into, end, number = found.reshape(-1).view(np.uint8).data, 0, self.file.fileno()
+        for start, size in zip((starts * bytes_per_row).tolist(), (sizes * bytes_per_row).tolist(), strict=True):
+            begin, end = end, end + size
+            if os.preadv(number, [into[begin:end]], start) < size:
+                self._rest(into[begin:end], start)
+        return found
+
+    def _rest(self, into: memoryview, start: int) -> None:
+        """Read in several parts what the system did not read at once; it does not for more than 2 GB."""
+        done = 0
+        while done < len(into):
+            read = os.preadv(self.file.fileno(), [into[done:]], start + done)
+            if not read:
+                raise BadValue("a temporary file of encoded rows is shorter than it was; is the disk full? Try again")
+            done += read
+
+
+Array = NDArray[Any] | RowFile
+
+
+@dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Rows of arrays of numbers that stay where they are, often in a memory-mapped file.
+    """Rows of arrays of numbers that stay where they are, often in a file.
 
     ``rows`` counts through the arrays laid end to end: a range, or a tensor of numbers. Taking rows gives other
     ``StoredRows``; nothing is read before :meth:`tensor`.
     """
 
-    arrays: tuple[NDArray[Any], ...]
+    arrays: tuple[Array, ...]
     rows: Tensor | range
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> Self:
+    def of(cls, array: Array) -> Self:
         """Every row of an array."""
         return cls((array,), range(len(array)))
 
@@ -71,17 +122,13 @@ class StoredRows:
     def tensor(self) -> Tensor:
         """The rows themselves, copied, [n, …]."""
         if len(self.arrays) == 1:
-            whole = np.asarray(self.arrays[0])
-            if isinstance(self.rows, range):
-                found = whole[self.rows.start : self.rows.stop : self.rows.step].copy()
-            else:
-                found = whole[self.rows.numpy()]
+            found = _taken(self.arrays[0], self.rows)
         else:
             rows, start = self.index.numpy(), 0
             found = np.empty(self.shape, self.arrays[0].dtype)
             for array in self.arrays:
                 own = (rows >= start) & (rows < start + len(array))
-                found[own] = np.asarray(array)[rows[own] - start]
+                found[own] = _taken(array, torch.from_numpy(rows[own] - start))
                 start += len(array)
         for array in self.arrays:
             _unmap(array)
@@ -92,7 +139,7 @@ class Pixels(StoredRows):
     """Images as bytes, converted to numbers only where a model looks at them; in a file, or in memory."""
 
     @classmethod
-    def of(cls, array: NDArray[np.uint8] | Tensor) -> Self:
+    def of(cls, array: Array | Tensor) -> Self:
         """Every row of an array or a tensor of bytes."""
         found = array.numpy() if isinstance(array, Tensor) else array
         if found.dtype != np.uint8:
@@ -123,7 +170,7 @@ def _neighbours(parts: Sequence[StoredRows]) -> StoredRows | None:
 
 def _indexed(parts: Sequence[StoredRows]) -> StoredRows:
     starts: dict[int, int] = {}
-    arrays: list[NDArray[Any]] = []
+    arrays: list[Array] = []
     rows = []
     for part in parts:
         own_rows = part.index
@@ -158,12 +205,21 @@ def floats(x: Inputs, device: torch.device | None = None) -> Tensor:
     return x if x.is_floating_point() else x / 255
 
 
-def _unmap(array: NDArray[Any]) -> None:
+def _taken(array: Array, rows: Tensor | range) -> NDArray[Any]:
+    """Some rows, copied."""
+    array = array if isinstance(array, RowFile) else np.asarray(array)
+    if isinstance(rows, range) and rows.step == 1:
+        return array[rows.start : rows.stop].copy() if isinstance(array, np.ndarray) else array[rows.start : rows.stop]
+    return array[np.asarray(rows)]
+
+
+def _unmap(array: Array) -> None:
     """Unmap what was read of a file that is not written to; its pages stay in the system's cache, not in ours."""
     base: object = array
     while isinstance(base, np.ndarray):
         base = base.base
-    if isinstance(base, mmap.mmap) and not array.flags.writeable and hasattr(base, "madvise"):
+    mapped = isinstance(array, np.ndarray) and not array.flags.writeable
+    if mapped and isinstance(base, mmap.mmap) and hasattr(base, "madvise"):
         base.madvise(mmap.MADV_DONTNEED)
 
 

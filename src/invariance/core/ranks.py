@@ -45,12 +45,12 @@ def leads() -> bool:
 
 
 @contextmanager
-def joined() -> Iterator[None]:
-    """Meet the ranks that torchrun started beside this one.
+def joined(meeting: tuple[Store, int, int] | None = None) -> Iterator[None]:
+    """Meet the other ranks: at a ``meeting``, a store with the number of this rank and of all, or as torchrun says.
 
     If one of them ends, the others raise :class:`RankLost`: their connections close, or torchrun terminates them.
     """
-    store, own, many = next(rendezvous("env://"))
+    store, own, many = meeting or next(rendezvous("env://"))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     before = signal.signal(signal.SIGTERM, _terminated)
     dist.init_process_group(backend, store=store, rank=own, world_size=many)

@@ -25,6 +25,9 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 The variable is named after the systems where they are off by default."""
 PRIVATE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 """For a cluster of our own: other users of the machine are not let in, and no one is told that it is used."""
+QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
+"""Ray prints what its processes notice, such as a worker that died, to standard output, among the results of a command
+(every line that matches is left out), and errors of tasks that nobody waits for any more. Our own line says enough."""
 CONNECT_SECONDS = 10.0
 
 
@@ -92,7 +95,7 @@ def connect(address: str | None = None, *, cores: int | None = None) -> ModuleTy
     own = {"address": "local", "num_cpus": cores or usable_cores(), "include_dashboard": False}
     try:
         ray.init(**({"address": address} if address else own), log_to_driver=False, logging_level="ERROR")
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+    except Exception as error:  # Ray raises no other class where a node does not start in time
         reason = " ".join(str(error).split())
         raise BadValue(f"cannot use the Ray cluster at {address or 'this machine'}: {reason}") from None
     if not address and not is_loopback(ray.util.get_node_ip_address()):
@@ -113,7 +116,7 @@ def _set_environment(address: str | None) -> None:
         wanted = LOOPBACK | PRIVATE
     else:
         wanted = LOOPBACK if is_loopback(address) else {}
-    for name, value in wanted.items():
+    for name, value in (wanted | QUIET).items():
         os.environ.setdefault(name, value)
 
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from invariance.core.inputs import RowFile, StoredRows
 from invariance.core.ray_cluster import connect
 
 INLINE_BYTES = 100_000
@@ -45,6 +46,8 @@ class Packer:
         if isinstance(value, Tensor | np.ndarray):
             array = np.ascontiguousarray(value)
             return value if array.nbytes < INLINE_BYTES else _Remote(self._place(array), isinstance(value, Tensor))
+        if isinstance(value, StoredRows) and any(isinstance(array, RowFile) for array in value.arrays):
+            value = type(value).of(value.tensor().numpy())  # other machines do not have the file
         if is_dataclass(value):
             return _Object(type(value), {each.name: self.packed(getattr(value, each.name)) for each in fields(value)})
         return tuple(self.packed(each) for each in value) if type(value) is tuple else value

@@ -16,6 +16,7 @@ from invariance.core.errors import BadValue, DataError
 from invariance.core.families import Bernoulli
 from invariance.core.fields import STRICT, Share
 from invariance.core.inputs import Pixels
+from invariance.core.one_look import once
 from invariance.core.seeding import generator
 from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, Betas, DataSet, Size, SmallerRuns
 from invariance.data.formats.digest import digest
@@ -100,7 +101,7 @@ class CelebA(DataSet):
         try:
             root = data_folder("celeba")
             tables = [root / name for name in (ATTRIBUTES, PARTITION) if (root / name).is_file()]
-            return remembered(root, [IMAGES]).fingerprint + digest(tables)
+            return once(("images", root), lambda: listed(root, [IMAGES]).content + digest(tables))
         except DataError:
             return "missing"
 

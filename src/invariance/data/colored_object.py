@@ -14,6 +14,7 @@ from invariance.core.environment import Mechanism
 from invariance.core.errors import DataError
 from invariance.core.fields import STRICT, NonNegative, Share
 from invariance.core.inputs import Pixels
+from invariance.core.one_look import once
 from invariance.core.seeding import generator
 from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
 from invariance.data.constructions.counterfactual_pairs import (
@@ -24,7 +25,7 @@ from invariance.data.constructions.counterfactual_pairs import (
 )
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken, cached
-from invariance.data.images.coco import Object, changed, fingerprint, objects, pasted, remembered
+from invariance.data.images.coco import Object, fingerprint, objects, pasted
 from invariance.data.images.image_files import ImageSize, listed
 from invariance.models.resnet import ResNet
 from invariance.recipes.presets import Preferences
@@ -151,7 +152,8 @@ class ColoredObject(CounterfactualPairs):
 
     def fingerprint(self) -> str:
         try:
-            return remembered(*self._places(), *self._wanted())
+            decided = (*self._places(), *self._wanted())
+            return once(("objects", *decided), lambda: fingerprint(*decided))
         except DataError:
             return "missing"
 
@@ -159,7 +161,7 @@ class ColoredObject(CounterfactualPairs):
         annotations, photographs = self._places()
         found = objects(annotations, *self._wanted())
         backgrounds = (*self.colours, BLACK)
-        files = f"{fingerprint(annotations, photographs, *self._wanted())} {changed(photographs, found)}"
+        files = fingerprint(annotations, photographs, *self._wanted())
         images, broken = cached(
             found,
             (len(backgrounds), 3, self.image_size, self.image_size),

@@ -5,9 +5,9 @@ from typing import ClassVar, final
 
 from pydantic.dataclasses import dataclass
 
-from invariance.core.errors import BadValue, InvarianceError
+from invariance.core.errors import BadValue
 from invariance.core.fields import STRICT, expanded
-from invariance.data.constructions.domains import Domains, images_of
+from invariance.data.constructions.domains import Domains
 
 
 @final
@@ -21,13 +21,6 @@ class Folder(Domains):
     licence: ClassVar[str] = "yours"
 
     path: str = ""
-
-    def fingerprint(self) -> str:
-        """A hash of what the files hold: unlike a published collection, they may be replaced by others."""
-        try:
-            return images_of(self.root(), self.images).content
-        except InvarianceError:
-            return "missing"
 
     def root(self) -> Path:
         if not self.path:

@@ -110,7 +110,7 @@ class Choice:
         header = ("candidate", "γ", "risk as it is", "where effects turn", "")
         rows = [
             (
-                *(each.method, f"{gamma:g}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
+                *(each.method, f"{gamma:,.0f}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
                 *(each.risk, each.adverse_risk, "chosen" if each.objective == self.objective else ""),
             )
             for each in self.candidates

@@ -101,8 +101,9 @@ def _scores(card: Mapping[str, Any]) -> Iterator[str]:
 def _assessment(card: Mapping[str, Any]) -> Iterator[str]:
     if not (assessment := card.get("assessment")):
         return
-    yield from ("## At new sites", "", assessment["summary"], "")
-    for cells in (assessment["headings"], ["---", *["--:"] * (len(assessment["headings"]) - 1)], *assessment["lines"]):
+    yield from ("## At new sites", "", escape(assessment["summary"]), "")
+    heads, *lines = (list(map(escape, cells)) for cells in (assessment["headings"], *assessment["lines"]))
+    for cells in (heads, ["---", *["--:"] * (len(heads) - 1)], *lines):
         yield f"| {' | '.join(cells)} |"
     yield ""
 

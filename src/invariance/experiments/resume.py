@@ -37,16 +37,22 @@ class Saver:
             self.last = time.monotonic()
 
 
-def save(run: ResumeState, path: Path) -> None:
-    """Write a resume state; the file appears whole or not at all."""
+def packed(run: ResumeState) -> bytes:
+    """What a file of a resume state holds."""
     about = {"history": json.dumps(dump_history(run.history)), "seconds": repr(run.seconds)}
     state = {name: tensor.cpu().contiguous() for name, tensor in run.state.items()}
     about["digest"] = _digest(state, about)
+    return serialised(state, about)
+
+
+def save(run: ResumeState, path: Path) -> None:
+    """Write a resume state; the file appears whole or not at all."""
+    content = packed(run)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # not by save_file: what that leaves when it is killed has a random name, and is never removed
         with atomic_write(path) as part:
-            part.write_bytes(serialised(state, about))
+            part.write_bytes(content)
     except OSError as error:
         raise StoreError(
             f"cannot save the state of a run in {path.parent} ({error}); finished runs are safe. Free some space and "

@@ -201,6 +201,12 @@ def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
     return spec.model.build(benchmark.input_shape, benchmark.family.outputs, spec.seed)
 
 
+def prepared_model(spec: Spec, benchmark: Benchmark) -> Model:
+    """The spec's model as its method makes it ready for training."""
+    random = generator(spec.seed, "objective")
+    return spec.objective.prepare(fresh_model(spec, benchmark), len(benchmark.train), random)
+
+
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     """Scores of a snapshot on test, validation and the first samples of training environments, and its diagnostics."""
     model, family = snapshot.model, benchmark.family

@@ -11,8 +11,7 @@ from invariance.core import model_folder
 from invariance.core.environment import Benchmark
 from invariance.core.errors import BadValue, DataError
 from invariance.core.model_folder import Manifest
-from invariance.core.seeding import generator
-from invariance.experiments.run import Executed, Run, digest, fresh_model, load_benchmark
+from invariance.experiments.run import Executed, Run, digest, load_benchmark, prepared_model
 from invariance.models.base import Model
 from invariance.models.resnet import ResNet
 
@@ -55,9 +54,7 @@ def restore(manifest: Manifest, features: Any = None) -> TrainedRun:
     if isinstance(spec.model, ResNet):
         spec = replace(spec, model=replace(spec.model, weights=None))
     benchmark = load_benchmark(spec)
-    model = spec.objective.prepare(
-        fresh_model(spec, benchmark), len(benchmark.train), generator(spec.seed, "objective")
-    )
+    model = prepared_model(spec, benchmark)
     model.load_state_dict(model_folder.finite(unpacked(manifest.weights), manifest.folder))
     if run.weights and digest(model) != run.weights:
         raise DataError(f"the weights in {manifest.folder} are not those of its run; train it again")

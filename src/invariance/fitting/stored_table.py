@@ -2,13 +2,17 @@
 
 import os
 import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from invariance.core.errors import DataError
-from invariance.core.inputs import StoredRows
+from invariance.core.inputs import RowFile, StoredRows
 from invariance.core.rows import Rows
 from invariance.data.formats.downloads import cache_folder
 from invariance.tabular.labelled_rows import LabelledBatches, Schema, imbalance
@@ -34,13 +38,14 @@ def stored_rows(schema: Schema) -> Rows:
     total, width = sum(counts.values()), len(encoder.features)
     if not total:
         raise DataError(f"{schema.source.path} has no row with a label and an environment")
-    with _space(total * width * 4) as file:
-        labels = _Labels(total, numeric=encoder.numeric_label)
-        free = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    labels = _Labels(total, numeric=encoder.numeric_label)
+    free = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    with _room_for(total * width * 4) as folder:
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as its rows are in use)
+        x = RowFile(file, (total, width), np.dtype(np.float32))
+        weakref.finalize(x, file.close)
         for rows in batches:
             _write(file, rows, free, labels)
-        file.flush()
-        x = np.memmap(file, np.float32, mode="r", shape=(total, width))
     names = np.array(list(counts), dtype=object)
     codes = np.repeat(np.arange(len(counts), dtype=np.int32), list(counts.values()))
     y, classes = labels.finished()
@@ -80,23 +85,24 @@ def _write(file: BinaryIO, rows: Rows, free: dict[str, int], labels: _Labels) ->
     for name, count in zip(rows.names.tolist(), rows.counts, strict=True):
         if count:
             first = free[name]
-            file.seek(first * x.shape[1] * x.itemsize)
-            file.write(x[start : start + count].data)
+            content, place = x[start : start + count].data.cast("B"), first * x.shape[1] * x.itemsize
+            while content:
+                written = os.pwrite(file.fileno(), content, place)
+                content, place = content[written:], place + written
             labels.y[first : first + count] = y[start : start + count]
             free[name] += count
             start += count
 
 
-def _space(size: int) -> BinaryIO:
-    """A temporary file of so many bytes."""
+@contextmanager
+def _room_for(size: int) -> Iterator[Path]:
+    """A folder for a temporary file of so many bytes; where there is no room for it, one line says so."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (the caller closes it)
-        file.truncate(size)
+        yield folder
     except OSError as error:
         raise DataError(
             f"cannot keep {size / 1e9:.1f} GB of rows in {folder} ({error.strerror or error}); free some space there, "
             "or set INVARIANCE_CACHE to another folder"
         ) from None
-    return file

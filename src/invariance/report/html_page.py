@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from invariance.core.artefacts import Artefact, Figure, Formula, Lines
+from invariance.core.text import printable
 from invariance.report.page import Block, Page
 from invariance.report.policy import policy
 from invariance.report.render.charts import charts, embedded, explained, legend
@@ -39,6 +40,7 @@ def _environment(colours: Palette) -> Environment:
     environment = Environment(
         loader=PackageLoader("invariance", "report"),
         autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # names without control characters
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

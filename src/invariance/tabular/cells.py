@@ -34,7 +34,15 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
     elif pa.types.is_boolean(column.type) or pa.types.is_duration(column.type):
         column = pc.cast(column, pa.int64())
     values = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return np.where(np.abs(values) > MAX_FLOAT32, np.inf, values)
+    if pa.types.is_float32(column.type):
+        return values
+    large = np.abs(values) > MAX_FLOAT32
+    return np.where(large, np.inf, values) if large.any() else values
+
+
+def all_finite(values: NDArray[np.float64]) -> bool:
+    """Whether all of some :func:`numbers` are finite: only then is their sum, which takes one pass and no memory."""
+    return bool(np.isfinite(values.sum()))
 
 
 def names(column: pa.Array) -> pa.Array:

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from invariance.core.errors import DataError
 from invariance.core.fields import STRICT
-from invariance.tabular.cells import names, numbers, vectors
+from invariance.tabular.cells import all_finite, names, numbers, vectors
 from invariance.tabular.dates import TIME_ONLY, find_format, seconds
 from invariance.tabular.profile import ColumnProfile
 from invariance.tabular.source import short
@@ -50,11 +50,14 @@ class NumericColumn:
     def encode(self, column: pa.Array, into: Numbers) -> int:
         """Write the numbers of some rows, [n, features]; returns the number of unusable cells."""
         values = numbers(column)
+        if all_finite(values):
+            into[:, 0], into[:, 1:] = values, 0
+            return 0
         missing = ~np.isfinite(values)
         into[:, 0] = np.where(missing, self.fill, values)
         if self.marked:
             into[:, 1] = missing
-        return int(missing.sum()) - names(column).null_count if missing.any() else 0
+        return int(missing.sum()) - names(column).null_count
 
 
 @dataclass(frozen=True, config=STRICT)

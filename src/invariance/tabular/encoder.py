@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -56,10 +57,10 @@ class Encoder:
     ) -> NDArray[Any]:
         """Some rows as numbers, [n, features]; ``unusable`` counts the cells of each column that cannot be encoded."""
         rows = len(batch[self.columns[0].name])
-        x = np.empty((rows, len(self.features)), dtype)
+        columns = np.empty((len(self.features), rows), dtype)  # a column at a time: its numbers lie side by side
         for column, place in self.places:
-            unusable[column.name] += column.encode(batch[column.name], x[:, place])
-        return x
+            unusable[column.name] += column.encode(batch[column.name], columns[place].T)
+        return torch.from_numpy(columns).T.contiguous().numpy()  # block by block, which numpy does not
 
     def notes(self, unusable: Counter[str]) -> tuple[str, ...]:
         """On cells that could not be encoded."""

@@ -113,7 +113,8 @@ class LabelledBatches:
             single = np.array([self.source.path.stem], dtype=object), np.zeros(int(keep.sum()), np.int64)
             environments, codes = single if where is None else _coded(where.filter(pa.array(keep)))
             labels = y[keep] if isinstance(y, np.ndarray) else _decoded(y.filter(pa.array(keep)))
-            yield Rows(self.encoder.encode(batch, self.unusable)[keep], labels, codes, environments)
+            x = self.encoder.encode(batch, self.unusable)
+            yield Rows(x if keep.all() else x[keep], labels, codes, environments)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -71,6 +71,8 @@ def prediction_writer(
     fields += [(PREDICTION, pa.string() if classes else pa.float64())]
     fields += [(name, pa.float64()) for name in (*(f"probability_{name}" for name in classes), *numbers)]
     written = [name for name, _ in fields]
+    if as_text:
+        fields = [(spreadsheet_text(name), kind) for name, kind in fields]
     if twice := [name for i, name in enumerate(written) if name in written[:i]]:
         raise BadValue(f"the column {short(twice[0])} is written by predict itself; rename the one to keep")
     with atomic_write(path) as part, ExitStack() as stack:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from invariance.tabular.cells import counts, list_width, names, numbers, unusable
+from invariance.tabular.cells import all_finite, counts, list_width, names, numbers, unusable
 from invariance.tabular.source import Source
 
 MAX_DISTINCT = 5000
@@ -48,13 +49,12 @@ class ColumnProfile:
             self._add_lists(column)
             return
         values = numbers(column)
-        finite = values[np.isfinite(values)]
+        finite = values if all_finite(values) else values[np.isfinite(values)]
         if len(finite):
-            self.consecutive &= bool(np.all(np.diff(finite) == 1)) and (
-                not self.finite or finite[0] == self.highest + 1
-            )
+            self.consecutive = self.consecutive and self._goes_on(finite)
             self.lowest, self.highest = min(self.lowest, finite.min()), max(self.highest, finite.max())
-        numeric, filled = len(values) - int(np.isnan(values).sum()), len(column) - column.null_count
+        words = 0 if finite is values else int(np.isnan(values).sum())
+        numeric, filled = len(values) - words, len(column) - column.null_count
         self.numbers += numeric
         self.finite += len(finite)
         self.total += float(finite.sum())
@@ -62,6 +62,14 @@ class ColumnProfile:
         if not self.truncated:
             self.values.update(counts(column, 2 * MAX_DISTINCT))
             self.truncated = len(self.values) > MAX_DISTINCT
+            if self.truncated:  # the most frequent ones say enough about the rest
+                self.values = Counter(dict(self.values.most_common(MAX_DISTINCT + 1)))
+
+    def _goes_on(self, finite: NDArray[np.float64]) -> bool:
+        """Whether each of some more numbers is the previous one plus one."""
+        if self.finite and finite[0] != self.highest + 1:
+            return False
+        return bool(np.all(np.diff(finite[:2]) == 1) and np.all(np.diff(finite) == 1))
 
     def _add_lists(self, column: pa.Array) -> None:
         filled = len(column) - column.null_count

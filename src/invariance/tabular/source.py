@@ -25,8 +25,10 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text that are read at once; no row may be longer."""
 BATCH_ROWS = 65536
 """Rows of Parquet that are read at once."""
-PARQUET_BUFFER = 1 << 20
-"""Bytes of each column of Parquet that are read ahead; without it a whole row group would be."""
+PARQUET_BUFFER = 64 << 20
+"""Bytes of Parquet that are read ahead, of all columns together; without it a whole row group would be."""
+COLUMN_BUFFERS = 1 << 16, 1 << 20
+"""The least and the most of these for each column."""
 BATCH_BYTES = 64 << 20
 """Bytes of Parquet that are read at once, by the file's own account."""
 MAX_CELL_BYTES = 1 << 20
@@ -134,7 +136,9 @@ class TableSource(Source):
             raise DataError(f"{self.path} opens a quote that it never closes, in {short(end)}; close it")
 
     def _parquet_batches(self) -> Iterator[pa.RecordBatch]:
-        with parquet.ParquetFile(self.path, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
+        least, most = COLUMN_BUFFERS
+        buffer = min(most, max(least, PARQUET_BUFFER // len(self.columns)))
+        with parquet.ParquetFile(self.path, buffer_size=buffer, pre_buffer=False) as file:
             bytes_per_row = max((_row_bytes(self.path, file, i) for i in range(file.num_row_groups)), default=1)
             for batch in file.iter_batches(max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, bytes_per_row)))):
                 batch.validate(full=True)  # text that is no UTF-8, offsets beyond the end

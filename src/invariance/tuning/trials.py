@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import StorageInternalError
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
@@ -65,8 +66,9 @@ def opened(search: Search, path: Path) -> Iterator[optuna.Study]:
         finally:
             storage.remove_session()
             storage.engine.dispose()
-    except SQLAlchemyError as error:
-        raise StoreError(f"{path}: {str(error).splitlines()[0]}; choose another file with --study") from None
+    except (SQLAlchemyError, StorageInternalError) as error:  # Optuna hides a full disk behind a guess of its own
+        reason = str(error.__cause__ or error).splitlines()[0]
+        raise StoreError(f"{path}: {reason}; free some space, or choose another file with --study") from None
 
 
 def _check(path: Path) -> None:
@@ -101,8 +103,8 @@ def distribution(each: SearchRange) -> BaseDistribution:
 def begin(study: optuna.Study, search: Search, budget: int, many: int) -> list[Begun]:
     """The next trials, at most ``many``: first those that were begun before; none where the budget is spent.
 
-    A trial is drawn in memory, from a stream of its own, and written whole: a search that was killed anywhere goes on as
-    if it had not been. The first trial is the method as it stands.
+    A trial is drawn in memory, from a stream of its own, and written whole: a search that was killed anywhere goes on
+    as if it had not been. The first trial is the method as it stands.
     """
     known = study.get_trials(deepcopy=False)
     running = [t for t in known if t.state == TrialState.RUNNING and t.params.keys() == search.space.keys()]

@@ -1,5 +1,6 @@
 """Data files: found in ``INVARIANCE_DATA``, else in the user's cache, else fetched; always verified."""
 
+import errno
 import hashlib
 import os
 from dataclasses import dataclass
@@ -8,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from invariance.core.errors import DataError
+
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""What a disk answers; a network has other numbers or none."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ def fetch(file: File, progress: Any = None) -> Path:
                 downloader=pooch.HTTPDownloader(timeout=20, progressbar=progress or False),
             )
         except (OSError, ValueError) as error:  # no network, no such file, or other bytes: try the next mirror
+            if isinstance(error, OSError) and error.errno in DISK:
+                raise DataError(f"cannot write {place}: {error.strerror}; free some space there") from None
             reasons.append("other bytes" if isinstance(error, ValueError) else "no answer")
             continue
         return place

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from invariance.core.atomic import atomic_write, discard
 from invariance.core.errors import DataError
 from invariance.core.provenance import cores
+from invariance.core.text import clean
 from invariance.data.formats.downloads import cache_folder
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ def cached(
         if broken == "refuse":
             them = f"they are {names}; put them" if len(found.broken) > 1 else "put it"
             raise DataError(f"{message}; {them} right, or set data.broken=skip")
-        logging.getLogger(__name__).warning("%s; left out: %s", message, names)
+        logging.getLogger(__name__).warning("%s; left out: %s", clean(message), clean(names))
     return found
 
 

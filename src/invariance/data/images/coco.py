@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,25 +109,9 @@ def pasted(item: Object, folder: Path, backgrounds: Sequence[Sequence[int]], pix
 
 
 def fingerprint(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float) -> str:
-    """What changes when an object or the file of its image does: a hash of annotations and the sizes of files."""
+    """What changes when an object or its image does: a hash of annotations and of what the files hold."""
     files = [folder / item.file for item in objects(annotations, names, min_area)]
-    sizes = [path.stat().st_size if path.is_file() else None for path in files]
-    decided = json.dumps([_name(annotations, names, min_area), sizes])
+    there = [path.is_file() for path in files]
+    held = digest([path for path, is_there in zip(files, there, strict=True) if is_there])
+    decided = json.dumps([_name(annotations, names, min_area), there, held])
     return hashlib.blake2b(decided.encode(), digest_size=16).hexdigest()
-
-
-def changed(folder: Path, found: Sequence[Object]) -> list[int | None]:
-    """When the image of every object last changed, if it is there."""
-    files = [folder / item.file for item in found]
-    return [path.stat().st_mtime_ns if path.is_file() else None for path in files]
-
-
-def remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float) -> str:
-    """The fingerprint, computed once while no annotation changes and no file comes or goes."""
-    version = _name(annotations, names, min_area), folder.stat().st_mtime_ns
-    return _remembered(annotations, folder, names, min_area, version)
-
-
-@cache
-def _remembered(annotations: Path, folder: Path, names: tuple[str, ...], min_area: float, version: object) -> str:
-    return fingerprint(annotations, folder, names, min_area)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG
 from threading import Lock
@@ -42,17 +42,12 @@ class Files:
     def __len__(self) -> int:
         return len(self.names)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """What changes when files do, wherever they lie: a hash of their names and sizes."""
-        return hashlib.blake2b(repr((self.names, self.sizes)).encode(), digest_size=16).hexdigest()
-
     @property
     def content(self) -> str:
-        """What changes when a file holds something else: a hash of names and bytes."""
+        """What changes when a file holds something else, wherever it lies: a hash of names and bytes."""
         readable = [i for i, name in enumerate(self.names) if (self.root / name).is_file()]
         held = digest([self.root / self.names[i] for i in readable])
-        return hashlib.blake2b(repr((self.fingerprint, readable, held)).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(repr((self.names, readable, held)).encode(), digest_size=16).hexdigest()
 
     def take(self, rows: Iterable[int]) -> "Files":
         """Some of them."""
@@ -115,7 +110,8 @@ def _columns(rows: list[tuple[str, int, int]]) -> tuple[tuple[str, ...], tuple[i
 def pictures(files: Files, image_size: int, *, title: str, broken: Broken | None = "refuse") -> Cached:
     """The images in files, from their cache."""
     paths = [files.root / name for name in files.names]
-    key = f"{files.root.resolve()} {files.fingerprint} {files.changed}"
+    listing = hashlib.blake2b(repr((files.names, files.sizes)).encode(), digest_size=16).hexdigest()
+    key = f"{files.root.resolve()} {listing} {files.changed}"
     shape = (3, image_size, image_size)
     return cached(paths, shape, partial(read, image_size=image_size), title=title, key=key, broken=broken)
 

@@ -18,6 +18,7 @@ def chosen(
     save_every: float | None = None,
     device: str = "cpu",
     fresh: bool = False,
+    checkpoints: str | None = None,
 ) -> Engine:
     """The named engine with those of the options that are given."""
     options = {
@@ -26,6 +27,7 @@ def chosen(
         "save_every": save_every,
         "device": device,
         "fresh": fresh,
+        "checkpoints": checkpoints,
     }
     return ENGINES.create(name, {option: value for option, value in options.items() if value is not None})
 
@@ -40,7 +42,16 @@ def run_all(
     save_every: float | None = None,
     device: str = "cpu",
     fresh: bool = False,
+    checkpoints: str | None = None,
 ) -> Iterator[Event]:
     """Run what is missing in the store and yield events; closing the iterator stops the runs."""
-    found = chosen(engine, workers=workers, address=address, save_every=save_every, device=device, fresh=fresh)
+    found = chosen(
+        engine,
+        workers=workers,
+        address=address,
+        save_every=save_every,
+        device=device,
+        fresh=fresh,
+        checkpoints=checkpoints,
+    )
     return found.run(specs, store)

@@ -2,7 +2,8 @@
 
 Tasks send what they find to the driver: progress, resume states, and at last the run. Only the driver writes the store
 and the resume states beside it, so both are as the local engine leaves them, and either engine goes on where the other
-was stopped. A run whose node is lost goes on elsewhere from its last resume state; a run whose process dies has failed.
+was stopped. With a URI for ``checkpoints``, tasks keep resume states there instead. A run whose node is lost goes on
+elsewhere from its last resume state; a run whose process dies has failed.
 """
 
 import time
@@ -10,26 +11,24 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-import torch
 from filelock import FileLock, Timeout
 from pydantic.dataclasses import dataclass
 
 from invariance.core.errors import InvarianceError
 from invariance.core.fields import STRICT, NonNegative
-from invariance.core.provenance import Provenance, provenance
+from invariance.core.provenance import provenance
 from invariance.core.ray_cluster import connect, nodes
-from invariance.core.shipment import Packer, unpacked
+from invariance.core.shipment import Packer
 from invariance.experiments import resume
 from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
-from invariance.experiments.run import ResumeState, Run, executing, failure, load_benchmark, resume_state
+from invariance.experiments.ray_task import Result, Saved, Setting, Step, work
+from invariance.experiments.remote_states import RemoteStates
+from invariance.experiments.run import ResumeState, failure, load_benchmark
 from invariance.experiments.spec import Spec
-from invariance.experiments.stage_cache import stages
 from invariance.experiments.store import Store, work_folder
 
-REPORT_SECONDS = 1.0
-"""How often a task reports its step, at most."""
 QUEUED = 2
 """Runs under way per core of the cluster: a core that has finished one finds the next, and a cluster that grows with
 its load sees that there is more to do."""
@@ -44,6 +43,8 @@ class Ray(Engine):
 
     save_every: NonNegative = 30.0
     address: str | None = None
+    checkpoints: str | None = None
+    """A URI that all machines reach: tasks keep resume states there, and not through the driver."""
 
     def capacity(self) -> int:
         machines = nodes(connect(self.address))
@@ -60,55 +61,6 @@ class Ray(Engine):
             yield from driver.run(list({spec.key: spec for spec in specs}.values()))
         finally:
             driver.close()
-
-
-class Step(NamedTuple):
-    """A task's progress."""
-
-    step: int
-    steps: int
-    seconds: float
-
-
-class Result(NamedTuple):
-    """A task's run, and what it was made with."""
-
-    run: Run
-    made_with: Provenance
-    reused: int = 0
-
-
-def work(
-    spec: Spec, data: Any, state: ResumeState | None, engine: Ray, driver: Provenance, folder: Path | None
-) -> Iterator[Step | ResumeState | Result]:
-    """The task: a run from its data and, if there is one, from its resume state.
-
-    Stages are shared by the tasks of nodes that see the driver's folder of them: its own machine, and those with the
-    same file system.
-    """
-    import ray
-
-    here = provenance()
-    for name in ("invariance", "torch"):
-        if (got := here["versions"][name]) != (wanted := driver["versions"][name]):
-            raise InvarianceError(f"a node has {name} {got} and the driver {wanted}; install the same on all machines")
-    torch.set_num_threads(1)
-    reported, saved = 0.0, time.monotonic()
-    shared = stages(spec, folder if folder and folder.is_dir() else None, engine.device, state)
-    execution = executing(spec, unpacked(data, ray.get), resume_from=state, device=engine.device, stages=shared)
-    while True:
-        try:
-            snapshot, history, seconds = next(execution)
-        except StopIteration as end:
-            yield Result(end.value.run, here, shared.updates if shared else 0)
-            return
-        now = time.monotonic()
-        if now - reported >= REPORT_SECONDS:
-            yield Step(snapshot.step, snapshot.steps, seconds)
-            reported = now
-        if now - saved >= engine.save_every and (partial := resume_state(snapshot, history, seconds)):
-            yield partial._replace(state={name: tensor.cpu() for name, tensor in partial.state.items()})
-            saved = now
 
 
 class UnderWay:
@@ -128,8 +80,8 @@ class Driver:
     """Starts tasks, receives what they send, and writes it."""
 
     def __init__(self, engine: Ray, store: Path) -> None:
-        self.engine, self.folder, self.store = engine, work_folder(store), Store(store)
-        self.stages = engine.stages(store)
+        self.engine, self.states = engine, RemoteStates(engine.checkpoints) if engine.checkpoints else None
+        self.folder, self.store, self.stages = work_folder(store), Store(store), engine.stages(store)
         if self.stages:
             self.stages.mkdir(parents=True, exist_ok=True)  # a node where it is not to be seen does without
         self.ray = connect(engine.address)
@@ -200,7 +152,9 @@ class Driver:
         except Exception as error:  # a plug-in may raise anything
             return self._end(run, Result(failure(run.spec, error, 0.0), provenance()), resumable=True)
         state = resume.load(self._path(run.spec))
-        stream = self.task.remote(run.spec, data, state, self.engine, provenance(), self.stages)
+        engine = self.engine
+        setting = Setting(engine.device, engine.save_every, engine.checkpoints, self.stages, provenance())
+        stream = self.task.remote(run.spec, data, state, setting)
         self.under_way[stream] = run
         return None
 
@@ -231,8 +185,9 @@ class Driver:
             case Step():
                 run.seconds = content.seconds
                 return Event("step", run.spec, **content._asdict())
-            case ResumeState():
-                resume.save(content, self._path(run.spec))
+            case ResumeState() | Saved():
+                if isinstance(content, ResumeState):
+                    resume.save(content, self._path(run.spec))
                 run.losses = 0
                 return None
         del self.under_way[stream]
@@ -259,6 +214,8 @@ class Driver:
             self.store.add(result.run, result.made_with)
         if not resumable:
             resume.remove(self._path(run.spec))
+            if self.states:
+                self.states.remove(run.spec.key)
         run.release()
         if not result:
             return Event("done", run.spec, status="there")
