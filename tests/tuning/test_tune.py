@@ -203,7 +203,7 @@ def test_what_mattered_is_told_from_what_did_not(bench):
     """ERM's validation risk after a single epoch depends on its learning rate, and on the weight decay hardly."""
     tuning = bench.tune(
         "erm",
-        trials=16,
+        trials=24,
         changes={"recipe": {"epochs": 1, "batch_size": 50}, "data": {"samples": 400, "betas": [0.1, 0.100001]}},
         ranges={"objective.l2": LogRange(1e-9, 1e-8)},
     )
