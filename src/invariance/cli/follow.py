@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 
 from invariance.cli import completion
 from invariance.cli.options import errors, out, say, say_partial
 from invariance.cli.tracking import track_run, tracking
+from invariance.core.progress import progress_bar
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -200,14 +201,12 @@ class Follow:
         self.workers, self.done, self.last_print = workers, 0, time.monotonic()
         self.worked: dict[str, tuple[float, float]] = {}  # the share of each run that is done, and its seconds
         self.console = errors()
-        self.bar = Progress(
+        self.bar = progress_bar(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[left]}"),
             console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
         )
         self.total = self.bar.add_task("starting", total=1.0, left="")
         self.tasks: dict[str, TaskID] = {}
