@@ -40,7 +40,7 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="Where runs are made: local (processes of this machine) or ray (a cluster).",
+        help="Where runs are trained: local (processes of this machine) or ray (a cluster).",
         autocompletion=completion.listed("local", "ray"),
     ),
 ]
@@ -48,7 +48,9 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Train every run from its start, also where runs begin with the same updates.")
+]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
