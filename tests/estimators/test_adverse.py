@@ -46,7 +46,7 @@ def erm(environments: list[Environment]) -> list[Tensor]:
 def test_a_column_that_varies_turns_at_the_adverse_site(agreements):
     environments = sites(*agreements)
     adverse = adverse_site(environments, Bernoulli(), erm(environments))
-    assert adverse.columns == (2,)
+    assert adverse.columns == ((2,),)
     assert adverse.p_value < 0.01
     x = torch.cat([e.x for e in adverse.environments]).numpy()
     y = torch.cat([e.y for e in adverse.environments]).numpy()
@@ -97,7 +97,7 @@ def test_for_numbers_columns_move_along_the_target():
         x = np.column_stack([cause, slope * y + rng.normal(size=ROWS)])
         environments.append(Environment(f"s{i}", torch.tensor(x), torch.tensor(y)))
     adverse = adverse_site(environments, Gaussian(), [torch.zeros(ROWS, 1)] * 3)
-    assert adverse.columns == (1,)
+    assert adverse.columns == ((1,),)
     for before, after in zip(environments, adverse.environments, strict=True):
         assert torch.equal(before.x[:, 0], after.x[:, 0])
         assert float(torch.corrcoef(torch.stack([after.x[:, 1], after.y]))[0, 1]) < -0.1

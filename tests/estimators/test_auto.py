@@ -176,10 +176,11 @@ def test_a_column_is_left_out_unless_another_method_gains_more(cost, method):
 
 
 def test_the_most_significant_columns_are_left_out_first_and_never_all():
-    assert auto.subsets((4, 2), columns=6) == [(4,), (2, 4)]
-    assert auto.subsets((5, 4, 3, 2, 1), columns=6) == [(5,), (4, 5), (3, 4, 5), (1, 2, 3, 4, 5)]
-    assert auto.subsets((1, 0), columns=2) == [(1,)]
-    assert auto.subsets((), columns=3) == []
+    assert auto.subsets(((4,), (2,)), inputs=6) == [(4,), (2, 4)]
+    assert auto.subsets(((5,), (4,), (3,), (2,), (1,)), inputs=6) == [(5,), (4, 5), (3, 4, 5), (1, 2, 3, 4, 5)]
+    assert auto.subsets(((3, 4, 5), (1,)), inputs=6) == [(3, 4, 5), (1, 3, 4, 5)]
+    assert auto.subsets(((1,), (0,)), inputs=2) == [(1,)]
+    assert auto.subsets((), inputs=3) == []
 
 
 def test_a_choice_is_the_same_after_a_round_trip(flips):
