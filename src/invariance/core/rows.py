@@ -22,8 +22,8 @@ class Rows:
 
     Inputs are numbers, or images as bytes, in memory or stored. ``weight`` [n] are sample weights, or None where every
     row counts the same; ``notes`` is what a reader noticed. Where ``classes`` are given, labels are codes into them.
-    ``of_images`` says that numbers stand for images. ``parts`` are the inputs that mean something only together, such as
-    the levels of a category, by name; without any, every input stands for itself.
+    ``of_images`` says that numbers stand for images. ``parts`` are the inputs that belong together, such as the levels
+    of a category, by name; without any, every input stands for itself.
     """
 
     x: NDArray[Any] | StoredRows

@@ -1,6 +1,7 @@
 r"""The adverse site: the training rows as they would be where effects that vary between sites turn against the model.
 
-Effects of columns are compared between sites (`effects.py`). Those that vary have the adverse effect there.
+Effects of columns are compared between sites (`effects.py`). Those that vary have the adverse effect there. A column
+with several inputs, such as the levels of a category, is compared, and turns, as what it adds to ERM's outputs.
 
 The adverse site is made of the training rows, by exponential tilting: weights w ∝ exp(y·Δ·x), scaled to keep the share
 of every class, move the effects by Δ. For numbers, where tilting has no bounded weights, the slopes of columns by the
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from invariance.core.environment import Environment
@@ -19,10 +21,14 @@ from invariance.core.families import Family
 from invariance.core.inputs import loaded
 from invariance.estimators.effects import Sites, compared, compared_slopes
 
-LEVEL = 0.01
+LEVEL = 0.05
 """Of the test that no effect varies between sites, over all columns together."""
 MAX_COLUMNS, COMPONENTS = 64, 32
 """With more columns, as many principal components take their place."""
+MAX_COMPARED = 512
+"""Inputs among which those that determine each other are looked for."""
+MIN_VARIANCE, MIN_SHARE = 1e-3, 0.01
+"""A combination of inputs of variance 1 with less variance connects those that have a larger share in it."""
 RIDGE = 1e-6
 """Of the least squares that make one number of a column's inputs, which may repeat each other."""
 MIN_WEIGHT = 1e-9
@@ -96,7 +102,7 @@ def _inputs(
     x = torch.cat([loaded(e.x).double() for e in environments] if table else [part.double() for part in f])
     x = x - x.mean(0)
     x = x / x.std(0).clamp(min=1e-9)
-    places = tuple(tuple(range(part.start, part.stop)) for part in parts) or _singles(x)
+    places = _apart(x, tuple(tuple(range(part.start, part.stop)) for part in parts) or _singles(x))
     if len(places) <= MAX_COLUMNS:
         return x, places, table
     _, _, directions = torch.linalg.svd(x, full_matrices=False)
@@ -106,6 +112,25 @@ def _inputs(
 
 def _singles(x: Tensor) -> Places:
     return tuple((i,) for i in range(x.shape[1]))
+
+
+def _apart(x: Tensor, places: Places) -> Places:
+    """Columns, where those that determine each other are one: what one of them says, the others go on saying.
+
+    These are repeated columns, or the levels of a category, which add up to one: inputs that a combination without
+    variance connects.
+    """
+    rows, inputs = x.shape
+    if rows < 2 * inputs or inputs > MAX_COMPARED:
+        return places
+    values, vectors = torch.linalg.eigh(x.T @ x / rows)
+    null = vectors[:, values < MIN_VARIANCE]
+    of_column = torch.zeros(inputs, len(places), dtype=x.dtype)
+    for c, place in enumerate(places):
+        of_column[list(place), c] = 1.0
+    linked = of_column.T @ ((null @ null.T).abs() > MIN_SHARE).to(x.dtype) @ of_column
+    count, group = connected_components(linked.numpy(), directed=False)
+    return tuple(tuple(i for c in range(len(places)) if group[c] == g for i in places[c]) for g in range(count))
 
 
 def _tilted(environments: Sequence[Environment], inputs: Tensor, places: Places, f: Tensor, labels: int) -> AdverseSite:
