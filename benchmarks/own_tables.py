@@ -86,9 +86,9 @@ class Tables:
         random = np.random.default_rng([17, seed])
         weights = random.uniform(0.6, 1.4, CAUSES) * random.choice([-1, 1], CAUSES)
         rows = [self.rows] * self.count if isinstance(self.rows, int) else list(self.rows)
-        parts = [self._site(random, weights, e, n) for e, n in enumerate(rows)]
+        drawn = [self._site(random, weights, e, n) for e, n in enumerate(rows)]
         new_x, new_y = self._site(random, weights, None, NEW_ROWS)
-        x, y = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        x, y = np.concatenate([own[0] for own in drawn]), np.concatenate([own[1] for own in drawn])
         site = np.repeat([f"site {e + 1:02d}" for e in range(len(rows))], rows)
         parts: tuple[slice, ...] = ()
         if self.cells:
