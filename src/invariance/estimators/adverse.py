@@ -102,7 +102,8 @@ def _inputs(
     x = torch.cat([loaded(e.x).double() for e in environments] if table else [part.double() for part in f])
     x = x - x.mean(0)
     x = x / x.std(0).clamp(min=1e-9)
-    places = _apart(x, tuple(tuple(range(part.start, part.stop)) for part in parts) or _singles(x))
+    places = tuple(tuple(range(part.start, part.stop)) for part in parts) or _singles(x)
+    places = _apart(x, places) if table else places
     if len(places) <= MAX_COLUMNS:
         return x, places, table
     _, _, directions = torch.linalg.svd(x, full_matrices=False)
