@@ -9,6 +9,7 @@ from invariance.core.batch import Batch
 from invariance.core.fields import STRICT
 from invariance.methods.base import Estimator, PenalisedMethod, squared_norm
 from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
 from invariance.recipes.search import OneOf, SearchSpace
 
 
@@ -38,6 +39,7 @@ class IRMv1(PenalisedMethod):
     citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
     differs: ClassVar[tuple[str, ...]] = ("γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",)
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
+    profiles: ClassVar[Preferences] = {**PenalisedMethod.profiles, "two-phase": {"gamma": 1e3, "gamma_before": 0.0}}
 
     estimator: Estimator = "squared"
     """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""
