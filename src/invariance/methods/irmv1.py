@@ -23,7 +23,8 @@ def scale_gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
 class IRMv1(PenalisedMethod):
     r"""min  mean_e R^e + γ mean_e s_e²,   s_e = ∂R^e(c·f)/∂c |_{c=1} = mean_e(r·f)
 
-    With w pinned to a scalar 1 the inner problem of IRM is stationary exactly where s_e = 0 for every e.
+    c is one number in front of all outputs f, and s_e the derivative of the risk in environment e with respect to it.
+    Where a head is optimal in every environment, no other scale than 1 is better in any, so every s_e is 0.
 
     Example:
         >>> IRMv1(gamma=1e4, estimator="split").gamma
