@@ -16,7 +16,6 @@ from torch import Tensor
 
 from invariance.core.errors import BadValue
 
-
 SHORT = "a temporary file of encoded rows is shorter than it was; is the disk full? Try again"
 CHUNK_ROWS = 1024
 """Rows that are mapped into memory at once; each may count as sixteen pages."""
