@@ -1,9 +1,10 @@
 """The examples run as they stand, and show what they say."""
 
-import os
+import io
 import re
-import subprocess
-import sys
+import runpy
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,22 @@ LOOPS = ("torch_loop.py", "lightning_loop.py")
 FOLDER = Path(__file__).parents[1] / "examples"
 
 
+@pytest.fixture(autouse=True)
+def no_windows() -> Iterator[None]:
+    """matplotlib draws nothing."""
+    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'invariance[report]'")
+    before = matplotlib.get_backend()
+    matplotlib.use("template")
+    yield
+    matplotlib.pyplot.close("all")
+    matplotlib.use(before)
+
+
 def run(name: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / name)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "template"},  # which draws nothing
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    """What an example prints, run as a program in this process; a warning is an error, as everywhere in the tests."""
+    with redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+    return printed.getvalue()
 
 
 def numbers(line: str) -> list[float]:

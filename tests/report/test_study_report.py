@@ -12,6 +12,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance.core.artefacts import Lines
 from invariance.core.errors import BadValue, UnknownName
+from invariance.core.one_look import one_look
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
@@ -47,10 +48,11 @@ def store(tmp_path):
 
 
 def fill(store: Store, study: str, scale: str, seeds: int = 2) -> None:
-    for arm in STUDIES[study]().arms(scale):
-        for seed in range(seeds):
-            if arm.spec:
-                store.add(under(arm.spec.with_seed(seed)))
+    with one_look():
+        for arm in STUDIES[study]().arms(scale):
+            for seed in range(seeds):
+                if arm.spec:
+                    store.add(under(arm.spec.with_seed(seed)))
 
 
 def chapter(page, name: str):

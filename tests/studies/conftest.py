@@ -1,11 +1,12 @@
 """Runs made by hand, and the results of whole studies made of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from invariance.core.environment import BETAS
+from invariance.core.one_look import one_look
 from invariance.evaluation.diagnostics import Diagnostics
 from invariance.evaluation.scores import Scores
 from invariance.experiments.run import Run
@@ -13,6 +14,13 @@ from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.studies.support.base import Arm, Results, Study
 from invariance.training.selection import Checkpoint
+
+
+@pytest.fixture(scope="module", autouse=True)
+def files_are_looked_at_once() -> Iterator[None]:
+    """As in a command: hundreds of specs name the same folders of images, and a key follows what these hold."""
+    with one_look():
+        yield
 
 
 @pytest.fixture(scope="session")

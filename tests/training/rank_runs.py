@@ -115,6 +115,8 @@ VARIANTS = {
     "irmv1, growing batches": Case(IRMv1(gamma=10), {"epochs": 2, "batch_size": 9, "penalty_batch_size": 14}),
     "irmv1, split": Case(IRMv1(gamma=10, estimator="split")),
     "irmv0, deep head": Case(IRMv0(gamma=10, estimator="split"), model=lambda: smooth(deep=True)),
+    "irmv0, head first": Case(IRMv0(gamma=10, head_steps=2)),
+    "irmv0, head first, deep head": Case(IRMv0(gamma=10, head_steps=2), model=lambda: smooth(deep=True)),
     "fishr, deep head": Case(Fishr(gamma=10), model=lambda: smooth(deep=True)),
     "fishr, moving average": Case(Fishr(gamma=10, ema=0.9)),
     "bloc-irm, adam": Case(BLOCIRM(gamma=10, inner_optimiser="adam", inner_steps=2, limit_inner_lr=True)),

@@ -70,6 +70,17 @@ def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: T
     return batch.mean(h.square()) - batch.mean(h).square()
 
 
+def hessians_times(batch: Batch, head: nn.Module, z: Tensor, w: Tensor, v: Tensor) -> Tensor:
+    """H_e v_e, where H_e is the Hessian of R^e by the head's parameters at ``w`` [P], and ``v`` [E, P]; [E, P]."""
+    if isinstance(head, nn.Linear):
+        f = outputs(head, w, z).detach().requires_grad_()
+        (change,) = torch.autograd.grad(batch.residual(f), f, outputs_each(head, v, z, batch).detach())
+        return _flat(batch, head, change, z)
+    each = w.detach().expand_as(v).clone().requires_grad_()
+    g = batch.gradients(batch.risks(outputs_each(head, each, z, batch)), each)
+    return batch.gradients((g * v).sum(1), each).detach()
+
+
 def _flat(batch: Batch, head: nn.Linear, r: Tensor, z: Tensor) -> Tensor:
     weight = batch.outer_mean(r, z).flatten(1)
     return weight if head.bias is None else torch.cat([weight, batch.mean(r)], dim=1)
