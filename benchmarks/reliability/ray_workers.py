@@ -33,7 +33,8 @@ class Counted:
     """Counts the files that this process creates, renames, removes or opens as a database below a folder."""
 
     def __init__(self) -> None:
-        self.folder, self.number, self.at, self.fault = "", 0, 0, lambda: None
+        self.folder, self.number, self.at = "", 0, 0
+        self.fault: Callable[[], None] = lambda: None
         sys.addaudithook(self.hear)
 
     def arm(self, folder: Path, at: int, fault: Callable[[], None]) -> None:

@@ -88,7 +88,7 @@ def build(
         width = _width(features, standard(probe)) if features is not None else [x.shape[1], *hidden][-1]
         model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
         if features is None and (places := column_places(environments)) is not None:
-            first = next(layer for layer in (*model.features, model.head) if isinstance(layer, nn.Linear))
+            first = next(layer for layer in (*model.features.children(), model.head) if isinstance(layer, nn.Linear))
             first.weight.data = first.weight.data[:, places]
     return model.to(probe.dtype)
 
