@@ -90,7 +90,8 @@ def candidates(tables: Tables, table: Table) -> tuple[Choice, dict[str, float]]:
 
     chosen_by = criterion("auto", classes=not tables.regression)
     choice = choose(
-        learner, environments, chosen_by, lambda line: None, LAYERS, watch=lambda one, model: keep(one.objective, model)
+        *(learner, environments, chosen_by, lambda line: None, LAYERS, table.parts),
+        watch=lambda one, model: keep(one.objective, model),
     )
     if not scores:
         keep(choice.objective, replace(learner, hidden=choice.hidden).fit(choice.objective, environments).model)
@@ -153,6 +154,7 @@ def claims(records: Sequence[Record]) -> Iterator[str]:
     """What the choice is to reach, and in how many draws it does."""
     flips = [record for record in records if TABLES[record["table"]].flips]
     still = [record for record in records if not TABLES[record["table"]].flips]
+    open_ = [record for record in flips if record["oracle"] - max(record["linear"], record["trees"]) >= MIN_GAIN]
     many = [record for record in flips if TABLES[record["table"]].count >= MIN_SITES]
     checks = {
         f"within {NEAR:.0f} points of the best candidate": [r["best"] - r["auto"] <= NEAR for r in records],
@@ -161,6 +163,9 @@ def claims(records: Sequence[Record]) -> Iterator[str]:
         ],
         f"{MIN_GAIN:.0f} points above both of scikit-learn's where a column flips": [
             r["auto"] - max(r["linear"], r["trees"]) >= MIN_GAIN for r in flips
+        ],
+        f"the same, where the oracle is {MIN_GAIN:.0f} points above both": [
+            r["auto"] - max(r["linear"], r["trees"]) >= MIN_GAIN for r in open_
         ],
         f"{ORACLE_SHARE} of the oracle with {MIN_SITES} or more sites": [
             r["auto"] >= ORACLE_SHARE * r["oracle"] for r in many

@@ -2,15 +2,20 @@
 
 Four columns cause the label, or come with it, alike at every site. Misleading columns (cues) name the label, and are
 right in a share of the rows that differs from site to site: the *agreement*. At the new site most of them name the
-opposite. Where nothing flips, sites differ in other ways, or not at all, and ERM is what one wants.
+opposite. Where nothing flips, sites differ in other ways, or not at all, and ERM is what one wants. A cue may be a
+column of names, dates, missing values or words; such a table is encoded as `invariance fit` does it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+
+from invariance.estimators.inputs import EncodedTable, table_source
+from invariance.tabular.frame import encode_table
 
 Array = NDArray[Any]
 CAUSES = 4
@@ -18,7 +23,10 @@ NEW_ROWS = 4000
 
 
 class Table(NamedTuple):
-    """Rows of the training sites and of a new one; ``oracle`` are the columns that do not mislead."""
+    """Rows of the training sites and of a new one; ``oracle`` are the inputs that do not mislead.
+
+    ``parts`` are the inputs that belong together, if there are any.
+    """
 
     x: Array
     y: Array
@@ -26,6 +34,7 @@ class Table(NamedTuple):
     new_x: Array
     new_y: Array
     oracle: Array
+    parts: tuple[slice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class Tables:
     ``cues`` of the same agreement, or ``second``, a cue with an agreement of its own. ``positives`` is the share of the
     second class, ``site_positives`` shifts its log-odds by site. ``mean`` moves the causes of a site, ``effect`` scales
     their effect there (below 1, labels are noisier), and ``slopes`` is the deviation of each effect between sites.
+    ``cells`` makes cells of the class that a cue names.
     """
 
     about: str
@@ -58,12 +68,13 @@ class Tables:
     heavy_tails: bool = False
     proxies: bool = False
     regression: bool = False
+    cells: Callable[[Array, np.random.Generator], Array] | None = None
     metric: str = "accuracy"
 
     @property
     def flips(self) -> bool:
         """Whether a column misleads at the new site."""
-        return bool(self.agreement)
+        return bool(self.agreement) and self.new < min(self.agreement)
 
     @property
     def count(self) -> int:
@@ -75,13 +86,24 @@ class Tables:
         random = np.random.default_rng([17, seed])
         weights = random.uniform(0.6, 1.4, CAUSES) * random.choice([-1, 1], CAUSES)
         rows = [self.rows] * self.count if isinstance(self.rows, int) else list(self.rows)
-        parts = [self._site(random, weights, e, n) for e, n in enumerate(rows)]
+        drawn = [self._site(random, weights, e, n) for e, n in enumerate(rows)]
         new_x, new_y = self._site(random, weights, None, NEW_ROWS)
-        x, y = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        x, y = np.concatenate([own[0] for own in drawn]), np.concatenate([own[1] for own in drawn])
         site = np.repeat([f"site {e + 1:02d}" for e in range(len(rows))], rows)
-        columns = np.arange(x.shape[1])
-        last = CAUSES + self.noise_columns
-        return Table(x.astype(np.float32), y, site, new_x.astype(np.float32), new_y, columns[columns < last])
+        parts: tuple[slice, ...] = ()
+        if self.cells:
+            frames = [self._frame(random, each) for each in (x, new_x)]
+            x, encoder, _ = EncodedTable.learned(frames[0])
+            new_x = encode_table(table_source(frames[1], None), encoder, np.float32)
+            parts = tuple(place for _, place in encoder.parts)
+        oracle = np.arange(CAUSES + self.noise_columns if self.flips else x.shape[1])
+        return Table(x.astype(np.float32), y, site, new_x.astype(np.float32), new_y, oracle, parts)
+
+    def _frame(self, random: np.random.Generator, x: Array) -> pd.DataFrame:
+        """The table with cells in its last column."""
+        frame = pd.DataFrame(x[:, :-1], columns=[f"x{i}" for i in range(x.shape[1] - 1)])
+        named = np.digitize(x[:, -1], (-2.0, 0.0, 2.0)) if self.regression else x[:, -1].astype(np.int64)
+        return frame.assign(cue=self.cells(named, random) if self.cells else named)
 
     def _site(self, random: np.random.Generator, weights: Array, e: int | None, rows: int) -> tuple[Array, Array]:
         causes = random.normal(size=(rows, CAUSES)) + _at(self.mean, e, -1.0 if self.mean else 0.0)
@@ -120,8 +142,32 @@ class Tables:
         rate = agreement + self.class_errors * np.where(y == 1, 1, -1)
         wrong = random.random(len(y)) > rate
         named = np.where(wrong, (y + random.integers(1, self.classes, len(y))) % self.classes, y)
+        if self.cells:
+            return named[:, None]
         columns = np.eye(self.classes)[named][:, 1:] * 2 - 1
         return columns + 0.3 * random.normal(size=columns.shape)
+
+
+def names(many: int) -> Callable[[Array, np.random.Generator], Array]:
+    """Of each class, as many."""
+    return lambda named, random: np.char.add("v", (named * many + random.integers(0, many, len(named))).astype(str))
+
+
+def weekdays(named: Array, random: np.random.Generator) -> Array:
+    """Dates in the first or the second half of a week."""
+    days = 7 * random.integers(0, 100, len(named)) + 3 * named + random.integers(0, 3, len(named))
+    return np.datetime64("2020-01-06") + days
+
+
+def gaps(named: Array, random: np.random.Generator) -> Array:
+    """Numbers that mean nothing, and are missing where the second class is named."""
+    return np.where(named == 1, np.nan, random.normal(size=len(named)))
+
+
+def words(named: Array, random: np.random.Generator) -> Array:
+    """A few words, one of which names the class."""
+    others = random.choice(["pain", "cough", "fever", "rash", "night", "left", "right", "later"], (len(named), 5))
+    return np.array([" ".join([*row, ("routine", "urgent")[k]]) for row, k in zip(others, named, strict=True)])
 
 
 def _at(values: Sequence[float], e: int | None, new: float) -> float:
@@ -163,7 +209,19 @@ TABLES: dict[str, Tables] = {
     "inputs shift and a flip": Tables("", 800, (0.95, 0.9, 0.8, 0.6), mean=(-0.5, 0.0, 0.5, 1.0)),
     "regression": Tables("", 750, (1.5, 1.0, 0.7, 0.4), new=-1.0, regression=True, metric="r2"),
     "regression, fading": Tables("", 500, (2.0, 1.5, 1.0, 0.5, 0.2, 0.0), new=-1.0, regression=True, metric="r2"),
+    "yes or no": Tables("a column of two names", 800, (0.95, 0.9, 0.8, 0.6), cells=names(1)),
+    "yes or no, two sites": Tables("", 2000, (0.9, 0.8), cells=names(1)),
+    "yes or no, 300 rows": Tables("", 60, (0.95, 0.9, 0.8, 0.7, 0.6), cells=names(1)),
+    "yes or no, rare": Tables("", 2000, (0.95, 0.9, 0.8, 0.7, 0.6), positives=0.065, metric="auc", cells=names(1)),
+    "names, three classes": Tables("a column of six names", 800, (0.95, 0.9, 0.8, 0.6), classes=3, cells=names(2)),
+    "forty names": Tables("", 800, (0.95, 0.9, 0.8, 0.6), cells=names(20)),
+    "weekdays": Tables("of a date", 800, (0.95, 0.9, 0.8, 0.6), cells=weekdays),
+    "missing values": Tables("that a number is missing", 800, (0.95, 0.9, 0.8, 0.6), cells=gaps),
+    "words": Tables("a word of a text", 400, (0.95, 0.9, 0.8, 0.6), cells=words),
+    "regression, names": Tables("", 750, (1.5, 1.0, 0.7, 0.4), new=-1.0, regression=True, metric="r2", cells=names(1)),
     "nothing shifts": Tables("", 600),
+    "names, nothing shifts": Tables("a column of two names is a law", 600, (0.8,) * 4, new=0.8, cells=names(1)),
+    "forty names, nothing shifts": Tables("", 600, (0.8,) * 4, new=0.8, cells=names(20)),
     "nothing shifts, 300 rows": Tables("", 60, sites=5),
     "nothing shifts, two sites": Tables("", 600, sites=2),
     "inputs shift": Tables("", 600, mean=(-0.8, 0.0, 0.8, 1.2)),
@@ -174,4 +232,4 @@ TABLES: dict[str, Tables] = {
     "regression, nothing shifts": Tables("", 500, regression=True, metric="r2"),
     "rare, nothing shifts": Tables("", 2000, positives=0.065, metric="auc"),
 }
-"""By name; the first twenty-six have a column that misleads at the new site."""
+"""By name; the first thirty-six have a column that misleads at the new site."""

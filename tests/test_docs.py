@@ -1,7 +1,6 @@
 """The code of README and docs works as it stands: Python runs, and commands take the options that are shown."""
 
 import ast
-import os
 import re
 import shlex
 import subprocess
@@ -84,12 +83,6 @@ def desk(tmp_path_factory) -> Path:
     return folder
 
 
-def run(folder: Path, *command: str) -> None:
-    single = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=single)
-    assert done.returncode == 0, f"{' '.join(command)[-300:]}\n{done.stderr[-2000:]}"
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_take_the_options_that_they_are_shown_with(page):
     command = typer.main.get_command(app)
@@ -155,4 +148,6 @@ def test_python_imports_names_that_are_there(page):
 def test_python_runs_as_it_stands(page, fitted):
     if page == NEEDS_PHOTOGRAPHS:
         pytest.skip("needs PACS: see docs/data.md")
-    run(fitted, sys.executable, "-c", PRELUDE + "\n".join(blocks(page, "python")))
+    command = [sys.executable, "-c", PRELUDE + "\n".join(blocks(page, "python"))]
+    done = subprocess.run(command, cwd=fitted, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -3,7 +3,7 @@
 ``docs/results.template.md`` holds what a person writes. Everything else stands there as a placeholder:
 
     {{ runs }}      how many published runs there are, and what they were made with
-    {{ studies }}   every study, and what is published of it
+    {{ studies }}   every study, and what is published of it, with links to what is shown
     {{ table-4 }}   a study: its tables and figures, at every scale that has runs of its own; nothing without runs
     {{ others }}    all studies with runs that have no place of their own
     {{ table-4 / ours / IRMv1 / Colored-MNIST / small batch / average }}    one number in a sentence
@@ -131,11 +131,25 @@ def _index(published: Published) -> str:
     lines = ["| study | shows | published |", "|---|---|---|"]
     for name, scales in published.studies.items():
         title = STUDIES[name].title
-        shows = title if STUDIES[name].number else title.partition(": ")[2]
-        places = [_places(scales[scale], shown=shown) for scale, shown in published.scales(name).items()]
+        shows = markdown_escape(title if STUDIES[name].number else title.partition(": ")[2])
+        shown_at = published.scales(name)
+        if sum(shown_at.values()) == 1:  # so the first heading has no scale in it
+            shows = f"[{shows}](#{_anchor(_first(published, name))})"
+        places = [_places(scales[scale], shown=shown) for scale, shown in shown_at.items()]
         state = "; ".join(places) or (NOTHING if any(made.arms for made in scales.values()) else "needs no runs")
-        lines.append(f"| `{name}` | {markdown_escape(shows)} | {state} |")
+        lines.append(f"| `{name}` | {shows} | {state} |")
     return "\n".join(lines)
+
+
+def _first(published: Published, name: str) -> str:
+    """The heading of the first table or figure of a study."""
+    made = next(iter(published.studies[name].values()))
+    return made.plan.study.show(made)[0].full_title
+
+
+def _anchor(heading: str) -> str:
+    """How a heading is linked to: by its letters and digits, with hyphens for spaces."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
 def _places(made: Results, *, shown: bool) -> str:
@@ -164,6 +178,14 @@ def _study(published: Published, name: str, files: Files) -> str:
     return "\n".join(parts)
 
 
+def _folded(text: str, *, visible: int, opened: bool) -> str:
+    """A section whose paragraphs after the first ones open on a click: the page is long, and read on phones too."""
+    paragraphs = text.strip().split("\n\n")
+    head, rest = paragraphs[:visible], paragraphs[visible:]
+    begin = f"<details{' open' * opened}>\n<summary>Numbers and notes</summary>"
+    return "\n\n".join((*head, begin, *rest, "</details>\n"))
+
+
 def _with_runs(table: Table) -> Table:
     """A table without the columns that have no run at all; a note names them, or the groups that have none."""
     kept = [i for i in range(len(table.columns)) if not _without_run([line.cells[i] for line in table.lines])]
@@ -187,11 +209,12 @@ def _without_run(cells: Sequence[Cell]) -> bool:
 
 def _artefact(artefact: Artefact, scale: str, files: Files, *, alone: bool) -> str:
     titled = artefact if alone else replace(artefact, title=f"{artefact.title} (scale {scale})")
+    opened = not files.texts  # of the first study
     if not isinstance(titled, Figure) or is_empty(titled):
-        return markdown(titled)
+        return _folded(markdown(titled), visible=2, opened=opened)
     picture = f"images/results-{artefact.name}-{scale}.png"
     files.figures[picture] = titled
-    return markdown(titled, picture)
+    return _folded(markdown(titled, picture), visible=3, opened=opened)
 
 
 def _number(published: Published, *place: str) -> str:

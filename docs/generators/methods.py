@@ -94,27 +94,24 @@ def _results(cls: type[Method], published: Published) -> str:
         "runs; the checkpoint is chosen by the rule `invariant`. *Printed* is what the ICLR 2023 paper prints. "
         "[All results](../../results.md)"
     )
-    header = ("data", "setting", "average", "printed", "gap", "printed", "seeds", "collapsed", "in")
-    marks = "| --- | --- | --: | --: | --: | --: | --: | --: | --- |"
-    lines = table(header, ((*place, *numbers, ", ".join(studies)) for place, (numbers, studies) in rows.items()))
+    header = ("data and setting", "average", "printed", "gap", "printed", "seeds")
+    marks = "| --- | --: | --: | --: | --: | --: |"
+    lines = table(header, ((place, *numbers) for place, numbers in rows.items()))
     return "\n\n".join((about, lines.replace(lines.splitlines()[1], marks, 1)))
 
 
-def _rows(cls: type[Method], published: Published) -> dict[tuple[str, str], tuple[list[str], list[str]]]:
-    """Numbers by data and setting, with the tables that show them; the table that prints most of them counts."""
-    rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+def _rows(cls: type[Method], published: Published) -> dict[str, list[str]]:
+    """Numbers by data and setting; the table that prints most of them counts."""
+    rows: dict[str, list[str]] = {}
     for study, scales in published.items():
         for made in scales.values() if study.startswith("table") else ():
             for arm in made.arms:
-                if not (arm.spec and type(arm.spec.objective) is cls and made.row(arm)):
-                    continue
-                place = markdown_escape(arm.data), markdown_escape(f"{arm.method}, {arm.setting}")
-                numbers, studies = rows.get(place, ([], []))
-                here = _numbers(made, arm, study)
-                rows[place] = (
-                    here if not numbers or here.count("–") < numbers.count("–") else numbers,
-                    [*studies, study],
-                )
+                if arm.spec and type(arm.spec.objective) is cls and made.row(arm):
+                    variant = "" if arm.method == cls.title else f"{arm.method}, "
+                    place = markdown_escape(f"{arm.data}: {variant}{arm.setting}")
+                    here = _numbers(made, arm, study)
+                    if place not in rows or here.count("–") < rows[place].count("–"):
+                        rows[place] = here
     return rows
 
 
@@ -125,7 +122,8 @@ def _numbers(made: Results, arm: Arm, study: str) -> list[str]:
         for each in (average, gap)
         for text in (mean(each) if each.ours else "–", f"{each.printed.mean:g}" if each.printed else "–")
     ]
-    return [*texts, str(average.seeds), str(average.collapsed)]
+    collapsed = f", {average.collapsed} collapsed" if average.collapsed else ""
+    return [*texts, f"{average.seeds}{collapsed}"]
 
 
 def _code(cls: type[Method]) -> str:

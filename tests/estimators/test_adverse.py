@@ -46,7 +46,7 @@ def erm(environments: list[Environment]) -> list[Tensor]:
 def test_a_column_that_varies_turns_at_the_adverse_site(agreements):
     environments = sites(*agreements)
     adverse = adverse_site(environments, Bernoulli(), erm(environments))
-    assert adverse.columns == (2,)
+    assert adverse.columns == ((2,),)
     assert adverse.p_value < 0.01
     x = torch.cat([e.x for e in adverse.environments]).numpy()
     y = torch.cat([e.y for e in adverse.environments]).numpy()
@@ -97,7 +97,7 @@ def test_for_numbers_columns_move_along_the_target():
         x = np.column_stack([cause, slope * y + rng.normal(size=ROWS)])
         environments.append(Environment(f"s{i}", torch.tensor(x), torch.tensor(y)))
     adverse = adverse_site(environments, Gaussian(), [torch.zeros(ROWS, 1)] * 3)
-    assert adverse.columns == (1,)
+    assert adverse.columns == ((1,),)
     for before, after in zip(environments, adverse.environments, strict=True):
         assert torch.equal(before.x[:, 0], after.x[:, 0])
         assert float(torch.corrcoef(torch.stack([after.x[:, 1], after.y]))[0, 1]) < -0.1
@@ -107,9 +107,65 @@ def test_with_many_columns_principal_components_take_their_place():
     environments = sites(0.95, 0.9, 0.6)
     rng = np.random.default_rng(2)
     wide = [
-        Environment(e.name, torch.cat([e.x, e.x[:, 2:] + 0.01 * torch.tensor(rng.normal(size=(ROWS, 70)))], 1), e.y)
+        Environment(e.name, torch.cat([e.x, e.x[:, 2:] + torch.tensor(rng.normal(size=(ROWS, 70)))], 1), e.y)
         for e in environments
     ]
     adverse = adverse_site(wide, Bernoulli(), erm(environments))
     assert adverse is not None
     assert adverse.columns == ()
+
+
+def as_category(environments: list[Environment], levels: int) -> list[Environment]:
+    """The column that names the label as the inputs of a category, of which each label has half."""
+    rng = np.random.default_rng(3)
+    made = []
+    for e in environments:
+        named = (e.x[:, 2] > 0.5).long() * (levels // 2) + torch.tensor(rng.integers(0, levels // 2, ROWS))
+        made.append(Environment(e.name, torch.cat([e.x[:, :2], torch.eye(levels).double()[named]], 1), e.y))
+    return made
+
+
+@pytest.mark.parametrize("levels", [2, 12])
+@pytest.mark.parametrize("parts", [(), (slice(0, 1), slice(1, 2), slice(2, None))], ids=["found", "given"])
+def test_a_category_is_one_column(levels, parts):
+    environments = as_category(sites(0.95, 0.9, 0.8, 0.7), levels)
+    parts = [slice(part.start, part.stop or 2 + levels) for part in parts]
+    adverse = adverse_site(environments, Bernoulli(), erm(environments), parts)
+    assert adverse.columns == (tuple(range(2, 2 + levels)),)
+
+
+def test_a_category_of_two_levels_has_the_adverse_site_of_zero_and_one():
+    numbers = [
+        Environment(e.name, torch.cat([e.x[:, :2], (e.x[:, 2:] > 0.5).double()], 1), e.y) for e in sites(0.95, 0.9, 0.7)
+    ]
+    category = as_category(numbers, 2)
+    one, other = (adverse_site(each, Bernoulli(), erm(numbers)) for each in (numbers, category))
+    assert other.p_value == pytest.approx(one.p_value, rel=1e-3)
+    for a, b in zip(one.environments, other.environments, strict=True):
+        assert b.weight.numpy() == pytest.approx(a.weight.numpy(), rel=1e-3)
+
+
+def test_a_column_that_is_there_twice_is_one():
+    environments = [Environment(e.name, torch.cat([e.x, 32 + 1.8 * e.x[:, 2:]], 1), e.y) for e in sites(0.95, 0.9, 0.7)]
+    assert adverse_site(environments, Bernoulli(), erm(environments)).columns == ((2, 3),)
+
+
+def test_for_numbers_a_category_moves_along_the_target_as_a_whole():
+    rng = np.random.default_rng(0)
+    environments = []
+    for i, slope in enumerate((2.0, 1.2, 0.4)):
+        cause = rng.normal(size=ROWS)
+        y = cause + rng.normal(size=ROWS)
+        level = np.digitize(slope * y + rng.normal(size=ROWS), [-1, 0, 1])
+        environments.append(
+            Environment(f"s{i}", torch.tensor(np.column_stack([cause, np.eye(4)[level]])), torch.tensor(y))
+        )
+    x, y = torch.cat([e.x for e in environments]), torch.cat([e.y for e in environments])
+    b = torch.linalg.lstsq(x, y.unsqueeze(1), driver="gelsd").solution
+    adverse = adverse_site(environments, Gaussian(), [e.x @ b for e in environments])
+    assert adverse.columns == ((1, 2, 3, 4),)
+    for before, after in zip(environments, adverse.environments, strict=True):
+        own = b[1:, 0]
+        slopes = [float(torch.corrcoef(torch.stack([e.x[:, 1:] @ own, e.y]))[0, 1]) for e in (before, after)]
+        assert slopes[0] > 0.1
+        assert slopes[1] < 0.05

@@ -59,7 +59,7 @@ def test_a_criterion_is_a_metric_in_the_worst_case_or_on_average():
     assert criterion("auc", classes=True).worst
     mean = criterion("mean-auc", classes=True)
     assert not mean.worst
-    assert mean.cost(BINARY, SIDE) == pytest.approx(-METRICS["auc"].value(BINARY, SIDE, None))
+    assert mean.cost(BINARY, SIDE) == pytest.approx(1 - METRICS["auc"].value(BINARY, SIDE, None))
 
 
 @pytest.mark.parametrize(("name", "classes"), [("rmse", True), ("auc", False), ("acuracy", True)])

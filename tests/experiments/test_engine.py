@@ -156,7 +156,8 @@ def test_two_workers_find_what_one_process_finds_and_leave_other_processes_alone
 
 def test_closing_the_iterator_ends_the_workers_and_keeps_what_is_finished(tmp_path):
     store = tmp_path / "runs.db"
-    events = run_all([small(), small(seed=1, recipe={"epochs": 4000})], store, workers=1, save_every=0)
+    specs = [small(), small(seed=1, recipe={"epochs": 4000})]
+    events = run_all(specs, store, workers=1, save_every=0, verbose=True)  # through the bar, too
     first = next(event for event in events if event.kind == "done")
     assert next(events).kind == "step"
     (worker,) = workers(store)

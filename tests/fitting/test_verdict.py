@@ -150,8 +150,8 @@ def test_erm_is_recommended_only_where_it_is_as_good_and_nothing_varies(grid):
 def test_a_column_that_the_model_leaves_out_need_not_be_left_out_again(assessment):
     made = assessment({"a": 0.7, "b": 0.7}, {"a": 0.9, "b": 0.6}, method="Subset ERM", adverse=(0.7, 0.3))
     used, unused = sentences(made), sentences(replace(made, left_out=("tint",)))
-    assert "leave it out with --ignore" in used
-    assert "leave it out with --ignore" not in unused
+    assert "leave its column out with --ignore" in used
+    assert "leave its column out with --ignore" not in unused
     assert "This model does not use it." in unused
     assert "This model does not use it." not in used
 

@@ -125,6 +125,21 @@ def test_columns_stand_side_by_side_in_the_order_of_the_table():
     assert x.dtype == np.float32
 
 
+def test_parts_are_the_inputs_that_belong_together():
+    date, text = DateColumn("c", "%Y-%m-%d", 1e9, True, True), TextColumn("d", False)
+    columns = NumericColumn("a", 1.5, True), CategoricalColumn("b", ("p", "q"), True, True), date, text
+    encoder = Encoder("y", "site", (*columns, NumericColumn("e", 0.0, False), VectorColumn("f", 2)))
+    parts = {name: encoder.features[place] for name, place in encoder.parts}
+    assert parts["a: value"] == ("a",)
+    assert parts["a is missing"] == ("a is missing",)
+    assert parts["b"] == ("b = p", "b = q", "b is another", "b is missing")
+    assert parts["c in years"] == ("c in years",)
+    assert parts["c: weekday"] == ("c: weekday (sin)", "c: weekday (cos)")
+    assert len(parts["d"]) == 256
+    assert parts["f[1]"] == ("f[1]",)
+    assert sum(map(len, parts.values())) == len(encoder.features)
+
+
 def test_an_encoder_is_plain_data():
     others = DateColumn("c", "%Y-%m-%d", 1e9, True, False), TextColumn("d", True), VectorColumn("e", 3)
     columns = NumericColumn("a", 1 / 3, True), CategoricalColumn("b", ("p", 'é"'), False, True), *others

@@ -48,8 +48,10 @@ def compare(
         str, typer.Option("--methods", help="Names joined by commas, or 'all'.", autocompletion=completion.methods)
     ] = "all",
     recipe: RecipeName = "default",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many trials.")] = 3,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The seed of the first trial.")] = 0,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many seeds; every method is trained with each.")
+    ] = 3,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The first of these seeds.")] = 0,
     workers: Workers = None,
     engine: EngineName = "local",
     address: Address = None,

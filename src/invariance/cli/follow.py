@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 
 from invariance.cli import completion
 from invariance.cli.options import errors, out, say, say_partial
 from invariance.cli.tracking import track_run, tracking
+from invariance.core.progress import progress_bar
 from invariance.core.text import clean
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="Where runs are made: local (processes of this machine) or ray (a cluster).",
+        help="Where runs are trained: local (processes of this machine) or ray (a cluster).",
         autocompletion=completion.listed("local", "ray"),
     ),
 ]
@@ -47,7 +48,9 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else one on this machine)."),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Compute every stage anew; runs share none with others.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Train every run from its start, also where runs begin with the same updates.")
+]
 STORE = Path("runs.db")
 FromPublished = Annotated[
     bool, typer.Option("--published", help="Read the published runs, which come with the package, in place of a store.")
@@ -200,14 +203,12 @@ class Follow:
         self.workers, self.done, self.last_print = workers, 0, time.monotonic()
         self.worked: dict[str, tuple[float, float]] = {}  # the share of each run that is done, and its seconds
         self.console = errors()
-        self.bar = Progress(
+        self.bar = progress_bar(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[left]}"),
             console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
         )
         self.total = self.bar.add_task("starting", total=1.0, left="")
         self.tasks: dict[str, TaskID] = {}

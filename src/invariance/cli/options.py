@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from invariance.cli import completion
 from invariance.cli.console import console
 from invariance.core.fields import finite
+from invariance.core.progress import progress_bar
 from invariance.core.text import clean, json_escape
 
 if TYPE_CHECKING:
@@ -86,17 +87,8 @@ def errors() -> Console:
 
 def progress() -> Progress:
     """A bar on standard error, gone when done, and absent where nobody looks."""
-    where = errors()
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=where,
-        transient=True,
-        disable=results_only() or not where.is_terminal,
-    )
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return progress_bar(*columns, TimeRemainingColumn(), console=errors(), disable=results_only())
 
 
 @contextmanager

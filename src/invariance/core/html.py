@@ -1,4 +1,4 @@
-"""Small tables of HTML, as notebooks show objects; every name in them is escaped."""
+"""Small tables and bars of HTML, as notebooks show objects and progress; every name in them is escaped."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -20,6 +20,12 @@ def html_table(
     caption = f'<caption style="caption-side: top; text-align: left"><b>{_text(title)}</b></caption>' if title else ""
     below = f"<p><small>{_text(notes)}</small></p>" if notes else ""
     return f"<div><table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}</div>"
+
+
+def html_bar(label: str, done: float, total: float | None, state: str) -> str:
+    """A progress bar between a label and words on its state; without a total, how much is done is not known."""
+    extent = f' value="{done:g}" max="{total:g}"' if total else ""
+    return f"<div>{_text(label)} <progress{extent}></progress> {_text(state)}</div>"
 
 
 def _cell(value: str | float) -> str:

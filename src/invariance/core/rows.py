@@ -22,7 +22,8 @@ class Rows:
 
     Inputs are numbers, or images as bytes, in memory or stored. ``weight`` [n] are sample weights, or None where every
     row counts the same; ``notes`` is what a reader noticed. Where ``classes`` are given, labels are codes into them.
-    ``of_images`` says that numbers stand for images.
+    ``of_images`` says that numbers stand for images. ``parts`` are the inputs that belong together, such as the levels
+    of a category, by name; without any, every input stands for itself.
     """
 
     x: NDArray[Any] | StoredRows
@@ -33,6 +34,7 @@ class Rows:
     notes: tuple[str, ...] = ()
     classes: NDArray[Any] | None = None
     of_images: bool = False
+    parts: tuple[tuple[str, slice], ...] = ()
 
     @classmethod
     def of(cls, x: NDArray[Any] | StoredRows, y: NDArray[Any], environments: NDArray[Any]) -> "Rows":
@@ -48,7 +50,7 @@ class Rows:
         present, codes = np.unique(self.codes[mask], return_inverse=True)
         weight = None if self.weight is None else self.weight[mask]
         taken = Rows(self.x[mask], self.y[mask], codes, self.names[present], weight, classes=self.classes)
-        return replace(taken, of_images=self.of_images)
+        return replace(taken, of_images=self.of_images, parts=self.parts)
 
     def sample(self, rows: int, seed: int = 0) -> "Rows":
         """Numbers of a stored table, in memory with their labels: at most about ``rows``; others are as they are.

@@ -44,9 +44,8 @@ MIN_LAYER_GAIN, MIN_STANDARD_ERRORS = 0.01, 2.0
 """A hidden layer must lower the mean loss by this share, and by as many standard errors."""
 PREFERENCE = {"erm": 0, "subset-erm": 1}
 """Simpler methods first: a column that is not used cannot turn."""
-MIN_GAIN = 0.02
-"""How much a candidate must gain over a simpler one, in the unit of the metric; losses are in units of the best
-constant's."""
+MIN_GAIN = 0.1
+"""How much a candidate must gain over a simpler one, as a share of its cost."""
 SUBSETS = (1, 2, 3)
 """How many columns may be left out, beside all whose effects vary."""
 MAX_RISK = 0.99
@@ -85,8 +84,9 @@ class Candidate:
 class Choice:
     """What was chosen, and why: ``objective``, ``hidden`` layers and ``recipe`` give the same model by name.
 
-    ``varying`` are the columns whose effects vary between environments, ``p_value`` that of the test that none does.
-    ``supported`` is false where no candidate is of use at the adverse site. Of the candidates, ERM is the first.
+    ``varying`` are the inputs of the columns whose effects vary between environments, ``p_value`` that of the test that
+    none does. ``supported`` is false where no candidate is of use at the adverse site. Of the candidates, ERM is the
+    first.
     """
 
     method: str
@@ -153,19 +153,21 @@ def choose(
     criterion: Criterion,
     log: Log,
     layers: Sequence[tuple[int, ...]] = (),
+    parts: Sequence[slice] = (),
     *,
     watch: Watch = lambda candidate, model: None,
 ) -> Choice:
     """The method for these environments; ``layers`` are hidden layers to try beside those of the learner.
 
-    ``watch`` is shown every candidate and its model.
+    ``parts`` are the inputs of each column, where one may have several; ``watch`` is shown every candidate and its
+    model.
     """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
     erm = defaults.objective("erm", entropy=defaults.relative_entropy(sample, learner.family))
     learner, f = _architecture(learner, erm, sample, layers)
     log(f"hidden layers: {learner.hidden or 'none'}")
-    adverse = adverse_site(sample, learner.family, f)
+    adverse = adverse_site(sample, learner.family, f, parts)
     if adverse is None:
         reason = "no effect of a column varies between environments by more than chance explains"
         chosen = Choice("erm", erm, reason)
@@ -175,14 +177,16 @@ def choose(
         for candidate, model in _scored(learner, methods, sample, adverse, criterion, log):
             watch(candidate, model)
             candidates.append(candidate)
-        chosen = replace(decide(candidates, criterion), varying=adverse.columns, p_value=adverse.p_value)
+        varying = tuple(i for column in adverse.columns for i in column)
+        chosen = replace(decide(candidates, criterion), varying=varying, p_value=adverse.p_value)
     return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.objective, environments))
 
 
-def subsets(varying: Sequence[int], columns: int) -> list[tuple[int, ...]]:
-    """Columns to leave out together: the one whose effect varies most significantly, the first few, and all."""
-    sizes = sorted({min(size, len(varying)) for size in (*SUBSETS, len(varying))} - {0, columns})
-    return [tuple(sorted(varying[:size])) for size in sizes]
+def subsets(varying: Sequence[tuple[int, ...]], inputs: int) -> list[tuple[int, ...]]:
+    """Inputs of columns to leave out together: of the most significant one, of the first few, and of all that vary."""
+    sizes = sorted({min(size, len(varying)) for size in (*SUBSETS, len(varying))} - {0})
+    found = [tuple(sorted(i for column in varying[:size] for i in column)) for size in sizes]
+    return [subset for subset in found if len(subset) < inputs]
 
 
 def _architecture(
@@ -285,5 +289,5 @@ def _preferred(candidates: Sequence[Candidate], criterion: Criterion) -> Candida
         best.setdefault(PREFERENCE.get(candidate.method, len(PREFERENCE)), candidate)
     chosen, *others = [best[place] for place in sorted(best)]
     for other in others:
-        chosen = other if chosen.cost_by(criterion) - other.cost_by(criterion) >= MIN_GAIN else chosen
+        chosen = other if other.cost_by(criterion) <= (1 - MIN_GAIN) * chosen.cost_by(criterion) else chosen
     return chosen

@@ -132,7 +132,8 @@ class Invariant(Predictor):
         table = EncodedTable.learned(X, y, environments) if is_frame(X) else None
         x, y = self._read_both(table.x if table else X, y)
         names, codes = environment_codes(environments, len(x))
-        self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x))))
+        parts = tuple(table.encoder.parts) if table else ()
+        self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x)), parts=parts))
         if table:
             validate_data(self, X, skip_check_array=True)
             self.encoder_, self.table_columns_ = table.encoder, table.columns
@@ -153,13 +154,14 @@ class Invariant(Predictor):
         self.counts_ = rows.counts
         self.fingerprint_ = fingerprint(rows.x, targets, rows.codes, rows.weight)
         with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS), self._widths())):
-            self._learn(rows_by_content(to_environments(rows, targets)), family)
+            environments = rows_by_content(to_environments(rows, targets))
+            self._learn(environments, family, [place for _, place in rows.parts])
         return self
 
-    def _learn(self, environments: list[Environment], family: Family) -> None:
+    def _learn(self, environments: list[Environment], family: Family, parts: Sequence[slice]) -> None:
         learner = self._learner(family)
         self.choice_: Choice | None = None
-        self.objective_ = self._objective(learner, environments)
+        self.objective_ = self._objective(learner, environments, parts)
         if self.choice_:
             learner = replace(learner, hidden=self.choice_.hidden)
         self.hidden_ = learner.hidden
@@ -203,7 +205,7 @@ class Invariant(Predictor):
             raise BadValue(f"hidden is {self.hidden!r}; expected widths of layers, for example (64, 32)")
         return tuple(int(width) for width in widths)
 
-    def _objective(self, learner: Learner, environments: list[Environment]) -> Method:
+    def _objective(self, learner: Learner, environments: list[Environment], parts: Sequence[slice]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
         chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
         entropy = defaults.relative_entropy(environments, learner.family)
@@ -217,7 +219,7 @@ class Invariant(Predictor):
             return named
         table = self.features is None and len(self.input_shape_) == 1
         layers = defaults.LAYERS if self.hidden is None and table else ()
-        self.choice_ = choose(learner, environments, chosen_by, self._log, layers)
+        self.choice_ = choose(learner, environments, chosen_by, self._log, layers, parts)
         self._log(f"chose {self.choice_}: {self.choice_.reason}")
         return self.choice_.objective
 

@@ -96,10 +96,10 @@ class Criterion:
         return self.metric.title
 
     def cost(self, predicted: Array, y: Array, weight: Weights = None) -> float:
-        """The metric, negated where more of it is better; a loss is in units of the best constant's."""
+        """What is missing to 1 where more of the metric is better; a loss in units of the best constant's."""
         value = self.metric.value(predicted, y, weight)
         if self.metric.higher:
-            return -value
+            return 1 - value
         return value / (self.metric.value(_constant(predicted, y, weight), y, weight) or 1.0)
 
 

@@ -35,7 +35,7 @@ def adverse_headlines(
     scaled = (y - y.mean()) / (y.std() or 1.0) if numbers else y
     environments = to_environments(rows, scaled)
     f = _outputs(predictions(erm, rows.x))
-    site = adverse_site(environments, _family(classes), f.split(rows.counts))
+    site = adverse_site(environments, _family(classes), f.split(rows.counts), [place for _, place in rows.parts])
     if site is None:
         return None
     x: Any = torch.cat([loaded(e.x) for e in site.environments]).numpy() if numbers else rows.x

@@ -36,6 +36,7 @@ def assess(
     adverse = adverse_headlines(list(fitted.values()), erm, rows, headline)
     if adverse:
         models = [replace(model, adverse=value) for model, value in zip(models, adverse[1], strict=True)]
+    parts = rows.parts or columns
     names, counts = np.unique(rows.y, return_counts=True) if classes else ((), np.zeros(0, dtype=int))
     return Assessment(
         models[0],
@@ -45,8 +46,8 @@ def assess(
         len(rows),
         len(estimator.environments_),
         headline,
-        names_of(adverse[0].columns, columns) if adverse else None,
-        names_of(getattr(estimator.objective_, "without", ()), columns),
+        names_of([i for column in adverse[0].columns for i in column], parts) if adverse else None,
+        names_of(getattr(estimator.objective_, "without", ()), parts),
         rows.unit,
     )
 

@@ -50,7 +50,7 @@ def stored_rows(schema: Schema) -> Rows:
     codes = np.repeat(np.arange(len(counts), dtype=np.int32), list(counts.values()))
     y, classes = labels.finished()
     notes = (*batches.notes, *(() if classes is None else imbalance(classes, np.bincount(y))))
-    return Rows(StoredRows.of(x), y, codes, names, notes=notes, classes=classes)
+    return Rows(StoredRows.of(x), y, codes, names, notes=notes, classes=classes, parts=tuple(encoder.parts))
 
 
 class _Labels:

@@ -168,7 +168,8 @@ def _varying(assessment: Assessment) -> Iterator[str]:
     if set(names) <= set(assessment.left_out):
         yield f"{found} This model does not use {it}. If you know that {means} the same everywhere, use --method erm."
     else:
-        yield f"{found} Ask whether {means} the same everywhere; if not, leave {it} out with --ignore."
+        columns = "its column" if one else "their columns"
+        yield f"{found} Ask whether {means} the same everywhere; if not, leave {columns} out with --ignore."
 
 
 def _worst(assessment: Assessment) -> Iterator[str]:

@@ -27,6 +27,7 @@ DAY, YEAR = 86_400.0, 365.25 * 86_400.0
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Numbers = NDArray[np.float32] | NDArray[np.float64]
+Parts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -46,6 +47,11 @@ class NumericColumn:
     def features(self) -> tuple[str, ...]:
         """The names of its inputs."""
         return (self.name, f"{self.name} is missing") if self.marked else (self.name,)
+
+    @property
+    def parts(self) -> Parts:
+        """The names of its parts, and how many inputs each has."""
+        return ((f"{self.name}: value", 1), (f"{self.name} is missing", 1)) if self.marked else ((self.name, 1),)
 
     def encode(self, column: pa.Array, into: Numbers) -> int:
         """Write the numbers of some rows, [n, features]; returns the number of unusable cells."""
@@ -82,6 +88,11 @@ class CategoricalColumn:
         other = (f"{self.name} is another",) if self.rest else ()
         missing = (f"{self.name} is missing",) if self.marked else ()
         return (*(f"{self.name} = {level}" for level in self.levels), *other, *missing)
+
+    @property
+    def parts(self) -> Parts:
+        """The names of its parts, and how many inputs each has."""
+        return ((self.name, len(self.features)),)
 
     def encode(self, column: pa.Array, into: Numbers) -> int:
         """Write the numbers of some rows, [n, features]; returns the number of cells with an unknown category."""
@@ -125,6 +136,13 @@ class DateColumn:
         return (*years, *angles, *((f"{self.name} is missing",) if self.marked else ()))
 
     @property
+    def parts(self) -> Parts:
+        """The names of its parts, and how many inputs each has."""
+        years = () if self.format == TIME_ONLY else ((f"{self.name} in years", 1),)
+        cycles = tuple((f"{self.name}: {of}", 2) for of in self._cycles)
+        return (*years, *cycles, *(((f"{self.name} is missing", 1),) if self.marked else ()))
+
+    @property
     def _cycles(self) -> tuple[str, ...]:
         days = () if self.format == TIME_ONLY else ("time of year", "weekday")
         return (*days, "hour") if self.hours else days
@@ -164,6 +182,12 @@ class TextColumn:
         words = tuple(f"{self.name}: words {bucket}" for bucket in range(self.buckets))
         return (*words, f"{self.name} is missing") if self.marked else words
 
+    @property
+    def parts(self) -> Parts:
+        """The names of its parts, and how many inputs each has."""
+        words = (f"{self.name}: words" if self.marked else self.name, self.buckets)
+        return (words, (f"{self.name} is missing", 1)) if self.marked else (words,)
+
     def encode(self, column: pa.Array, into: Numbers) -> int:
         """Write the numbers of some rows, [n, features]; any cell can be encoded."""
         texts = names(column)
@@ -187,6 +211,11 @@ class VectorColumn:
     def features(self) -> tuple[str, ...]:
         """The names of its inputs."""
         return tuple(f"{self.name}[{i}]" for i in range(self.width))
+
+    @property
+    def parts(self) -> Parts:
+        """The names of its parts, and how many inputs each has."""
+        return tuple((feature, 1) for feature in self.features)
 
     def encode(self, column: pa.Array, into: Numbers) -> int:
         """Write the numbers of some rows, [n, features]; returns the number of unusable cells."""

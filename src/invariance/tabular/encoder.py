@@ -52,6 +52,14 @@ class Encoder:
             yield column, slice(start, start + len(column.features))
             start += len(column.features)
 
+    @property
+    def parts(self) -> Iterator[tuple[str, slice]]:
+        """The inputs that mean something only together, by name; a column has one such part or several."""
+        start = 0
+        for name, size in (part for column in self.columns for part in column.parts):
+            yield name, slice(start, start + size)
+            start += size
+
     def encode(
         self, batch: Mapping[str, pa.Array], unusable: Counter[str], dtype: type[np.floating[Any]] = np.float32
     ) -> NDArray[Any]:

@@ -133,7 +133,7 @@ def read(source: TableSource, encoder: Encoder, environment: str | None = None) 
         raise DataError(f"{source.path} has no row with a value in {missing}")
     rows = _joined([part for part in parts if len(part)])
     rare = () if encoder.numeric_label else imbalance(*np.unique(rows.y, return_counts=True))
-    return replace(rows, notes=(*batches.notes, *rare))
+    return replace(rows, notes=(*batches.notes, *rare), parts=tuple(encoder.parts))
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

@@ -16,7 +16,8 @@ def test_plotly_accepts_every_chart(artefacts):
     for artefact in artefacts[1:]:
         for chart in charts(artefact, palette([artefact])):
             plain = json.loads(embedded(chart).replace(f'"{INK}"', '"#000000"'))
-            graph_objects.Figure(plain["traces"], plain["layout"])  # raises ValueError for what plotly does not know
+            figure = graph_objects.Figure(plain["traces"], plain["layout"])  # refuses what plotly does not know
+            assert len(figure.data) == len(chart["traces"]) > 0
 
 
 def test_a_band_is_switched_with_its_curve(lines):

@@ -124,8 +124,7 @@ def _write(
 
 def _made(items: Sequence[T], at_once: int, make: Callable[[T], Picture], title: str) -> Iterator[Picture | str]:
     """Images in the order of their items, or why there is none."""
-    from rich.console import Console
-    from rich.progress import Progress
+    from invariance.core.progress import progress_bar
 
     def attempt(item: T) -> Picture | str:
         try:
@@ -133,9 +132,7 @@ def _made(items: Sequence[T], at_once: int, make: Callable[[T], Picture], title:
         except Exception as error:  # a decoder may raise anything
             return " ".join(f"{type(error).__name__}: {error}".split())
 
-    console = Console(stderr=True)
-    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with bar, ThreadPoolExecutor(cores()) as pool:
+    with progress_bar() as bar, ThreadPoolExecutor(cores()) as pool:
         task = bar.add_task(f"preparing {title}", total=len(items))
         for start in range(0, len(items), at_once):
             for image in pool.map(attempt, items[start : start + at_once]):

@@ -1,11 +1,14 @@
 """Where runs are made: one file per engine; the folder is the registry."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from invariance.core.catalogue import Catalogue
+from invariance.core.progress import progress_bar
 from invariance.experiments.engines.base import Engine, Event
 from invariance.experiments.spec import Spec
+from invariance.experiments.store import Store
 
 ENGINES: Catalogue[Engine] = Catalogue("engine", __name__, Engine)
 
@@ -43,8 +46,12 @@ def run_all(
     device: str = "cpu",
     fresh: bool = False,
     checkpoints: str | None = None,
+    verbose: bool = False,
 ) -> Iterator[Event]:
-    """Run what is missing in the store and yield events; closing the iterator stops the runs."""
+    """Run what is missing in the store and yield events; closing the iterator stops the runs.
+
+    ``verbose`` shows a progress bar, in a terminal or in a notebook.
+    """
     found = chosen(
         engine,
         workers=workers,
@@ -54,4 +61,17 @@ def run_all(
         fresh=fresh,
         checkpoints=checkpoints,
     )
-    return found.run(specs, store)
+    return _shown(specs, store, found) if verbose else found.run(specs, store)
+
+
+def _shown(specs: Sequence[Spec], store: Path, engine: Engine) -> Iterator[Event]:
+    """The events of an engine, with a bar over the runs that are missing."""
+    with Store(store) as runs:
+        share = dict.fromkeys({spec.key for spec in specs} - runs.done(), 0.0)
+    with progress_bar() as bar, closing(engine.run(specs, store)) as events:
+        task = bar.add_task(f"0 of {len(share)} runs", total=len(share))
+        for event in events:
+            share[event.spec.key] = 1.0 if event.kind == "done" else event.step / event.steps
+            ended = sum(each == 1 for each in share.values())
+            bar.update(task, completed=sum(share.values()), description=f"{ended} of {len(share)} runs")
+            yield event

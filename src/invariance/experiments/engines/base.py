@@ -1,7 +1,7 @@
 """What an engine is: it runs specs somewhere and writes what came of them to a store."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -53,5 +53,5 @@ class Engine(ABC):
         """How many runs it makes at a time."""
 
     @abstractmethod
-    def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
+    def run(self, specs: Sequence[Spec], store: Path) -> Generator[Event, None, None]:
         """Run what is missing in the store and yield events; closing the iterator stops everything."""

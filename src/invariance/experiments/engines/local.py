@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
@@ -43,7 +43,7 @@ class Local(Engine):
     def capacity(self) -> int:
         return self.workers or cores()
 
-    def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
+    def run(self, specs: Sequence[Spec], store: Path) -> Generator[Event, None, None]:
         resolved(self.device)
         driver = Driver(self, store.absolute())
         try:

@@ -8,7 +8,7 @@ elsewhere from its last resume state; a run whose process dies has failed.
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
@@ -55,7 +55,7 @@ class Ray(Engine):
         """That a run needs, beside a core."""
         return int(self.device.startswith("cuda"))
 
-    def run(self, specs: Sequence[Spec], store: Path) -> Iterator[Event]:
+    def run(self, specs: Sequence[Spec], store: Path) -> Generator[Event, None, None]:
         driver = Driver(self, store.absolute())
         try:
             yield from driver.run(list({spec.key: spec for spec in specs}.values()))

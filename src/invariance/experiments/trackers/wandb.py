@@ -11,7 +11,11 @@ from invariance.experiments.trackers.base import Tracker
 @final
 @dataclass
 class WeightsAndBiases(Tracker):
-    """A run with its configuration and its history."""
+    """A run with its configuration and its history.
+
+    wandb writes by a service process, which may still be busy when a run is closed; it ends with this process, and
+    only then is every row on disk.
+    """
 
     package: ClassVar[str] = "wandb"
     viewer: ClassVar[str] = "wandb sync {folder}/wandb/offline-run-*"

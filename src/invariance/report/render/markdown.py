@@ -1,6 +1,7 @@
 """Artefacts as GitHub-flavoured Markdown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from invariance.core.artefacts import Artefact
 from invariance.core.text import markdown_escape as escape
@@ -12,16 +13,26 @@ def markdown(artefact: Artefact, picture: str = "") -> str:
     parts = [f"## {escape(artefact.full_title)}", escape(artefact.caption)]
     parts += [f"![{escape(artefact.full_title)}](<{picture}>)"] if picture else []
     for table in text_tables(artefact):
-        parts += [f"**{escape(table.title)}**"] if table.title else []
-        parts.append("\n".join(_table(table)))
+        first, *names = table.names()
+        shared = _shared(names)
+        title = ": ".join(filter(None, (table.title, shared.rstrip(" ·,"))))
+        parts += [f"**{escape(title)}**"] if title else []
+        parts.append("\n".join(_table(table, [first, *(name.removeprefix(shared) for name in names)])))
         parts += [f"[{mark}] {escape(note)}" for mark, note in table.footnotes]
     parts += [escape(note) for note in artefact.notes]
     parts += [f"*{escape(artefact.provenance)}*"] if artefact.provenance else []
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _table(table: TextTable) -> Iterator[str]:
-    yield _line([escape(name) for name in table.names()])
+def _shared(names: Sequence[str]) -> str:
+    """The words that all names begin with; above the table they are said once."""
+    same = takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False))
+    start = "".join(letters[0] for letters in same) if len(names) > 1 else ""
+    return start[: max(start.rfind(mark) + len(mark) if mark in start else 0 for mark in (" · ", ", "))]
+
+
+def _table(table: TextTable, names: Sequence[str]) -> Iterator[str]:
+    yield _line([escape(name) for name in names])
     yield _line(["--:" if numeric else "---" for numeric in table.numeric])
     for row in table.rows:
         yield _line([escape(text) for text in row])

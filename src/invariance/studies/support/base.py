@@ -1,4 +1,4 @@
-"""What a study is: a list of arms, each a run to be repeated over seeds, and what their runs show."""
+"""A study is a list of arms, each a run that is repeated over seeds, and a function that shows what they gave."""
 
 import math
 from abc import ABC, abstractmethod
