@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-wheel test-versions lint stub results docs bench bench-reliability clean
+.PHONY: demo test test-all test-wheel test-versions lint stub hashes results docs bench bench-reliability clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
@@ -33,6 +33,10 @@ lint: .venv/dev
 
 stub: .venv/dev
 	$(BIN)/python tools/stub.py
+
+# What CI installs, pinned by hashes for this interpreter; after a change of pyproject.toml
+hashes: .venv/dev
+	$(BIN)/python tools/hashes.py
 
 # docs/results.md, its figures and tables of runs, from the published runs
 results: .venv/report

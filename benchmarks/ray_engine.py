@@ -151,7 +151,7 @@ def main() -> None:
     ray = connect(cores=1)
     rows = [
         *messages(ray),
-        *overhead([digits(5 if options.quick else 100, s) for s in range(2 if options.quick else 4)]),
+        *overhead([digits(5 if options.quick else 200, seed) for seed in range(2)]),
     ]
     ray.shutdown()
     rows += shipped(1)

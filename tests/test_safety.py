@@ -3,8 +3,10 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,17 @@ def test_a_worker_imports_nothing_from_the_current_folder_and_what_others_print_
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "here" / "planted").exists()
     assert (tmp_path / "here" / "runs.db").exists()
+
+
+def test_every_dependency_is_pinned_by_a_hash():
+    project = Path(__file__).parents[1]
+    (pins,) = (project / ".ci").glob("requirements-*.txt")
+    pinned = [
+        re.fullmatch(r"(\S+)==\S+ --hash=sha256:[0-9a-f]{64}", line) for line in pins.read_text().splitlines()[1:]
+    ]
+    assert all(pinned)
+    names = {each[1].replace("_", "-") for each in pinned if each}
+    stated = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*stated["dependencies"], *(line for lines in stated["optional-dependencies"].values() for line in lines)]
+    asked = {re.split(r"[\[<>=; ]", line)[0].lower().replace("_", "-") for line in wanted}
+    assert asked - {"invariance", "torch"} <= names, "give 'make hashes'"

@@ -8,9 +8,9 @@ import argparse
 import io
 import json
 import os
-import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,9 +22,11 @@ from typing import NamedTuple
 
 import torch
 
-from reliability.injection import KINDS, Ended, forked, preloaded
+from reliability.injection import KINDS, PRELOAD, Ended, forked, preloaded
 from reliability.scenarios import Scenario, scenarios, server
 
+HERE = Path(__file__).parents[1]
+RAY_WORKER = "Ray worker"
 ONCE = ("read-only",)
 """What is the same fault wherever it begins."""
 SIGNALS = {"kill": signal.SIGKILL, "torn write": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
@@ -44,19 +46,19 @@ class Fault(NamedTuple):
 
 def faults(scenario: Scenario, share: float, root: Path) -> Iterator[Fault]:
     """Inject the faults of a scenario, evenly over its calls."""
-    base, after = root / "base", root / "after"
+    base, place = root / "base", root / "place"
     base.mkdir(parents=True)
     warm(scenario, root / "warm")
     _check(forked(lambda: scenario.before(base), base), scenario.name)
-    shutil.copytree(base, after)
-    done = forked(lambda: scenario.act(after), after)
+    shutil.copytree(base, place)
+    done = forked(lambda: scenario.act(place), place)
     _check(done, scenario.name)
-    states = set_of(scenario, base), set_of(scenario, after)
-    expected = names(base) | names(after)
+    states = set_of(scenario, base), set_of(scenario, place)
+    expected = names(base) | names(place)
+    shutil.rmtree(place)
     for kind, at in plan(scenario, done.calls, share):
-        place = root / "fault"
         shutil.copytree(base, place)
-        ended = forked(lambda: scenario.act(place), place, KINDS[kind], at)  # noqa: B023 - used at once
+        ended = forked(lambda: scenario.act(place), place, KINDS[kind], at)
         if kind not in SIGNALS or ended.code == -SIGNALS[kind]:  # a fault that came after the end is none
             found = wrong(scenario, place, states, ended)
             early = names(place) - expected if kind == "full disk" and not scenario.growing else set()
@@ -111,9 +113,9 @@ def after_all(scenario: Scenario, place: Path, after: set[str], expected: set[st
 
 
 def names(folder: Path) -> set[str]:
-    """The files below a folder, without locks and logs that belong to others; a cache's folder has a place's hash."""
+    """The files below a folder, without locks and logs that belong to others."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(PASSING))
-    return {re.sub(r"-[0-9a-f]{16}/", "-*/", path.relative_to(folder).as_posix()) for path in files}
+    return {path.relative_to(folder).as_posix() for path in files}
 
 
 def set_of(scenario: Scenario, folder: Path) -> set[str]:
@@ -146,10 +148,25 @@ def matrix(share: float, names: list[str]) -> list[Fault]:
     with tempfile.TemporaryDirectory() as folder, server(Path(folder) / "served") as port:
         for i, scenario in enumerate(scenarios(port)):
             if not names or scenario.name in names:
-                for fault in faults(scenario, share, Path(folder) / str(i)):
-                    found.append(fault)
-                    print(*fault, sep="\t", file=sys.stderr, flush=True)
+                found += map(_shown, faults(scenario, share, Path(folder) / str(i)))
+    if not names or RAY_WORKER in names:
+        found += map(_shown, ray_faults(share))
     return found
+
+
+def ray_faults(share: float) -> Iterator[Fault]:
+    """The faults of Ray's workers, in a process that nothing is loaded into: Ray's threads survive no fork."""
+    command = [sys.executable, "-m", "reliability.ray_workers", "--share", str(share)]
+    plain = {name: value for name, value in os.environ.items() if name != PRELOAD}
+    with subprocess.Popen(command, cwd=HERE, env=plain, stdout=subprocess.PIPE, text=True) as process:
+        yield from (Fault(*json.loads(line)) for line in process.stdout or ())
+    if process.returncode:
+        raise RuntimeError(f"the Ray workers' faults ended with {process.returncode}")
+
+
+def _shown(fault: Fault) -> Fault:
+    print(*fault, sep="\t", file=sys.stderr, flush=True)
+    return fault
 
 
 def summary(found: list[Fault]) -> dict[str, object]:

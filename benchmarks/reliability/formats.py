@@ -39,7 +39,7 @@ from reliability.examples import Examples, odd_image
 from reliability.mutations import ODD, altered, damaged, spoiled
 from reliability.odd_tables import odd_csv, odd_parquet
 
-Case = Callable[[Path, random.Random], None]
+Case = Callable[[Path, random.Random], bool | None]
 SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
 WORDS = ("recipe", "lr", "epochs", "method", "gamma", "data", "samples", "model", "width", "evaluation", "1", "0.1")
 FRAME = {"x": [0.5, -1.0, float("nan")], "kind": ["a", "b", "c"]}
@@ -178,8 +178,8 @@ class Cases:
         spec = Spec.of("two-bit", "irmv1", "short", 0, parse_changes([setting]))
         seconds(spec)
 
-    def arguments(self, folder: Path, rng: random.Random) -> None:
-        arguments(self.made.folder, folder, rng)
+    def arguments(self, folder: Path, rng: random.Random) -> bool:
+        return arguments(self.made.folder, folder, rng)
 
 
 def _same(state: StateDict, other: StateDict) -> bool:

@@ -40,7 +40,7 @@ def outcome(kind: Format, number: int, folder: Path, seed: int) -> Outcome:
     rng = random.Random(f"{seed} {kind.name} {number}")
     refused, wrong, start = False, "", time.perf_counter()
     try:
-        kind.case(folder, rng)
+        refused = bool(kind.case(folder, rng))
     except InvarianceError as error:
         refused = True
         if not str(error).isprintable() or len(str(error)) > MAX_MESSAGE:

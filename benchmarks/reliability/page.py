@@ -85,4 +85,6 @@ def _soak(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(["", "at the beginning", "at the end"], rows)
     yield ""
     parts = [f"{name} {store[name]:.2f} s" for name in ("write", "list", "group", "keys")]
-    yield f"A store of {store['runs']:,.0f} runs, processor time: {', '.join(parts)}."
+    yield f"A store of {store['runs']:,.0f} runs, processor time: {', '.join(parts)}. With imports, "
+    yield f"`runs list` takes {store['runs list']:.1f} s and `report` {store['report']:.1f} s; its page has "
+    yield f"{store['page']:.1f} MB."

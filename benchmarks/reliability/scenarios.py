@@ -79,14 +79,12 @@ def table(folder: Path) -> None:
 
 
 def images(folder: Path) -> None:
-    """Twelve images in two folders."""
+    """Twelve images in two folders, written once beside ``folder``: a cache is named after when its images changed."""
     random = np.random.default_rng(0)
-    for name in ("a", "b"):
-        (folder / "images" / name).mkdir(parents=True)
+    for name in () if (folder.parent / "images").exists() else ("a", "b"):
+        (place := folder.parent / "images" / name).mkdir(parents=True)
         for i in range(6):
-            Image.fromarray(random.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(
-                folder / "images" / name / f"{i}.png"
-            )
+            Image.fromarray(random.integers(0, 255, (20, 20, 3), dtype=np.uint8)).save(place / f"{i}.png")
 
 
 def specs() -> list[Spec]:
@@ -165,7 +163,7 @@ def tune(folder: Path) -> None:
 
 def build_cache(folder: Path) -> None:
     os.environ["INVARIANCE_CACHE"] = str(folder / "cache")
-    pictures(listed(folder / "images", ["a", "b"]), 16, title="images")
+    pictures(listed(folder.parent / "images", ["a", "b"]), 16, title="images")
 
 
 def cached(folder: Path) -> State:

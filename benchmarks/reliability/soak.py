@@ -6,9 +6,13 @@ Memory and open files of the driver and its workers are read every few seconds: 
 import argparse
 import json
 import os
+import resource
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +21,7 @@ from invariance.experiments.engines.base import Event
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
+from invariance.studies import STUDIES
 
 WORKERS = 2
 SAMPLE_SECONDS = 5.0
@@ -70,20 +75,48 @@ def soak(seconds: float) -> dict[str, Any]:
 
 
 def large_store(runs: int) -> dict[str, float]:
-    """Seconds to write, list and group so many runs."""
+    """Processor seconds to write, list, group and report so many runs: a fifth of them a study's, the others trials."""
     run = execute(spec(0)).run
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.db") as store:
-        store.add(run)
-        (record,) = store.records()
-        times = {"runs": float(runs)}
-        start = time.process_time()
-        store.restore(record | {"key": f"{i:024x}", "trial": f"{i // 5:024x}", "seed": i} for i in range(runs))
-        times["write"] = time.process_time() - start
-        for name, read in (("list", store.summaries), ("group", store.groups), ("keys", store.done)):
-            start = time.process_time()
-            read()
-            times[name] = time.process_time() - start
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.db"
+        with Store(path) as store:
+            store.add(run)
+            (record,) = store.records()
+            times = {"runs": float(runs), "write": _seconds(partial(store.restore, many(record, runs)))}
+            for name, read in (("list", store.summaries), ("group", store.groups), ("keys", store.done)):
+                times[name] = _seconds(read)
+        for name, words in (("runs list", ("runs", "list")), ("report", ("report", "-o", f"{folder}/report.html"))):
+            command = [sys.executable, "-m", "invariance", *words, "--store", str(path)]
+            before = _of_children()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            times[name] = _of_children() - before
+        times["page"] = Path(folder, "report.html").stat().st_size / 1e6
     return times
+
+
+def many(record: Mapping[str, Any], runs: int) -> Iterator[dict[str, Any]]:
+    """So many records like this one: of the arms of Table 4, and of trials of five seeds each."""
+    arms = [arm.spec for arm in STUDIES["table-4"]().arms("smoke") if arm.spec]
+    seeds = runs // 5 // len(arms)
+    for i, arm in enumerate(arms):
+        plain, trial = arm.to_json(), arm.trial.key
+        columns = {name: plain[section]["name"] for name, section in (("data", "data"), ("method", "objective"))}
+        for seed in range(seeds):
+            own = {"key": f"{i:08x}{seed:016x}", "trial": trial, "seed": seed, "spec": {**plain, "seed": seed}}
+            yield {**record, **columns, **own}
+    for i in range(runs - seeds * len(arms)):
+        yield {**record, "key": f"f{i:023x}", "trial": f"{i // 5:024x}", "seed": i}
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    start = time.process_time()
+    act()
+    return time.process_time() - start
+
+
+def _of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

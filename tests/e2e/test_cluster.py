@@ -1,5 +1,6 @@
 """A cluster on this machine: started, shown, used and stopped by commands, and closed to everybody else."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from invariance.core.ray_cluster import is_loopback
 
+COLLAPSED = 3
+"""How a command ends whose model is no better than a constant: one epoch is short."""
 LISTENS = "0A"
 """The state of a listening socket in /proc/net/tcp."""
 
@@ -73,7 +76,8 @@ def test_a_cluster_is_started_used_and_stopped_and_only_this_machine_reaches_it(
         assert all(map(is_loopback, places)), places
         fields = ["--set", "recipe.epochs=1", "--set", "data.draws=500"]
         done = installed("compare", "--methods", "erm", "--seeds", "1", "--engine", "ray", "--json", *fields)
-        assert done.json[0]["method"] == "erm"
+        assert done.code in (0, COLLAPSED), done.err
+        assert [line["method"] for line in json.loads(done.out)] == ["erm"]
     finally:
         stopped = installed("cluster", "stop")
     assert stopped.code == 0, stopped.err

@@ -1,4 +1,4 @@
-"""What must not matter does not: the unit of a column and its offset. The rest is measured in docs/reliability.md."""
+"""What must not matter does not: units, offsets, orders and names. How much is left is in docs/reliability.md."""
 
 import numpy as np
 import pytest
@@ -49,6 +49,32 @@ def test_the_offset_of_a_column_does_not_matter(table, method):
     X, y, e = table
     expected = probabilities(method, X, y, e)
     assert probabilities(method, X + 100, y, e) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_the_order_of_rows_and_the_names_of_environments_do_not_matter_to_the_last_bit(table, method):
+    """BIRM's halves and Env-PoE's parts of the rows followed their order: probabilities changed by 0.5."""
+    X, y, e = table
+    order = np.random.default_rng(1).permutation(ROWS)
+    renamed = np.array([{"a": "site 3", "b": "site 1", "c": "site 2"}[name] for name in e])
+    changed = probabilities(method, X[order], y[order], renamed[order])
+    assert (changed[np.argsort(order)] == probabilities(method, X, y, e)).all()
+
+
+@pytest.mark.parametrize("method", [name for name in NAMES if name not in {"irm-game", "sparse-irm"}])
+def test_the_order_of_columns_does_not_matter(table, method):
+    """Initial weights followed it; other heads of IRM-Game and the masks of SparseIRM still do."""
+    X, y, e = table
+    expected = probabilities(method, X, y, e)
+    assert probabilities(method, X[:, [2, 0, 1]], y, e) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_order_of_rows_does_not_matter_to_a_choice_of_a_method(table):
+    X, y, e = table
+    order = np.random.default_rng(1).permutation(ROWS)
+    chosen = invariance.InvariantClassifier(hidden=()).fit(X, y, environments=e)
+    again = invariance.InvariantClassifier(hidden=()).fit(X[order], y[order], environments=e[order])
+    assert again.choice_ == chosen.choice_
 
 
 def test_a_model_that_gives_no_number_says_so(table):

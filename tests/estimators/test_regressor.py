@@ -47,6 +47,6 @@ def test_the_default_recipe_reaches_the_optimum_of_rex(numbers):
 
 def test_a_constant_target_is_predicted(numbers):
     X, _, e = numbers
-    how = recipe("full-batch", changes={"epochs": 100, "lr": 0.02})
+    how = recipe("full-batch", changes={"epochs": 300, "lr": 0.02})
     model = InvariantRegressor("erm", recipe=how).fit(X, np.full(300, 4.0), environments=e)
-    assert model.predict(X) == pytest.approx(4, abs=0.5)
+    assert model.predict(X) == pytest.approx(4, abs=0.1)

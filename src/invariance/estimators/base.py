@@ -21,6 +21,7 @@ from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import Choice, choose, folds
+from invariance.estimators.canonical import rows_by_content
 from invariance.estimators.inputs import (
     EncodedTable,
     checked_weights,
@@ -153,7 +154,8 @@ class Invariant(Predictor):
         self.counts_ = rows.counts
         self.fingerprint_ = fingerprint(rows.x, targets, rows.codes, rows.weight)
         with threads_for(self._multiplications(min(len(rows), defaults.FULL_BATCH_ROWS), self._widths())):
-            self._learn(to_environments(rows, targets), family, [place for _, place in rows.parts])
+            environments = rows_by_content(to_environments(rows, targets))
+            self._learn(environments, family, [place for _, place in rows.parts])
         return self
 
     def _learn(self, environments: list[Environment], family: Family, parts: Sequence[slice]) -> None:

@@ -13,6 +13,7 @@ from invariance.core.inputs import Pixels
 from invariance.core.seeding import generator
 from invariance.core.shipment import mapped
 from invariance.estimators import defaults
+from invariance.estimators.canonical import without_names
 from invariance.estimators.network import Features, build
 from invariance.evaluation.scores import Scores, validate
 from invariance.methods.base import Method
@@ -98,7 +99,8 @@ class Learner:
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe, note = self.recipe(method, environments), ""
-        for snapshot in train(model, method, environments, recipe, family=family, seed=seed, snapshots=checkpoints):
+        places = without_names(environments)
+        for snapshot in train(model, method, places, recipe, family=family, seed=seed, snapshots=checkpoints):
             model, note = snapshot.model, snapshot.note
             history.append(_measure(snapshot, *samples, family))
             if keep:

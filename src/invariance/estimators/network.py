@@ -11,6 +11,7 @@ from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
 from invariance.core.inputs import Inputs, floats
 from invariance.core.seeding import generator
+from invariance.estimators.canonical import column_places
 from invariance.models.base import Architecture, Model, linear
 from invariance.models.linear import Gate
 
@@ -86,6 +87,9 @@ def build(
     else:
         width = _width(features, standard(probe)) if features is not None else [x.shape[1], *hidden][-1]
         model = assemble(standard, width, outputs, hidden=hidden, features=features, seed=seed)
+        if features is None and (places := column_places(environments)) is not None:
+            first = next(layer for layer in (*model.features.children(), model.head) if isinstance(layer, nn.Linear))
+            first.weight.data = first.weight.data[:, places]
     return model.to(probe.dtype)
 
 

@@ -1,4 +1,5 @@
 import hashlib
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -187,6 +188,21 @@ def test_a_cache_that_cannot_be_written_is_not_blamed_on_the_sources(tmp_path, m
     assert "answered" not in message
     assert "cannot write" in message
     assert str(data_folders()[-1]) in message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX: limits of file sizes")
+def test_a_disk_that_is_full_half_way_keeps_no_part_of_a_file(cache, mirrors):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(CONTENT) // 2, hard))
+    try:
+        with pytest.raises(DataError) as caught:
+            find(File(NAME, SHA256, (mirrors.url("right"),)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(cache) in one_line(caught)
+    assert not [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 
 def test_progress_is_told_how_many_bytes_came(mirrors):
