@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,9 +146,10 @@ def test_python_imports_names_that_are_there(page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in WITH_PYTHON if page != RUN_ELSEWHERE])
-def test_python_runs_as_it_stands(page, fitted):
+def test_python_runs_as_it_stands(page, fitted, tmp_path):
     if page == NEEDS_PHOTOGRAPHS:
         pytest.skip("needs PACS: see docs/data.md")
+    folder = shutil.copytree(fitted, tmp_path / "desk")  # of its own: a page may save over a model
     command = [sys.executable, "-c", PRELUDE + "\n".join(blocks(page, "python"))]
-    done = subprocess.run(command, cwd=fitted, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -48,3 +48,9 @@ def test_supported_interpreters_are_those_that_are_tested():
     listed = re.findall(r"Python :: (3\.\d+)", text("pyproject.toml"))
     tried = re.search(r"for python in (.*);", text("Makefile")).group(1).split()
     assert tried == [f"python{version}" for version in listed]
+
+
+def test_the_wheel_as_installed_the_versions_and_the_site_are_checked_on_every_push():
+    (job,) = yaml.safe_load(text(".github/workflows/checks.yml"))["jobs"].values()
+    targets = re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE)
+    assert {"test", "test-wheel", "test-versions", "docs"} <= {*job["strategy"]["matrix"]["target"]} <= {*targets}

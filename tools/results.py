@@ -128,17 +128,19 @@ def _runs(published: Published) -> str:
 
 
 def _index(published: Published) -> str:
-    lines = ["| study | shows | published |", "|---|---|---|"]
+    lines, waiting = ["| study | shows | published |", "|---|---|---|"], []
     for name, scales in published.studies.items():
+        shown_at = published.scales(name)
+        if not shown_at:
+            waiting += [f"`{name}`"] if any(made.arms for made in scales.values()) else []
+            continue
         title = STUDIES[name].title
         shows = markdown_escape(title if STUDIES[name].number else title.partition(": ")[2])
-        shown_at = published.scales(name)
         if sum(shown_at.values()) == 1:  # so the first heading has no scale in it
             shows = f"[{shows}](#{_anchor(_first(published, name))})"
         places = [_places(scales[scale], shown=shown) for scale, shown in shown_at.items()]
-        state = "; ".join(places) or (NOTHING if any(made.arms for made in scales.values()) else "needs no runs")
-        lines.append(f"| `{name}` | {shows} | {state} |")
-    return "\n".join(lines)
+        lines.append(f"| `{name}` | {shows} | {'; '.join(places)} |")
+    return "\n".join(lines) + (f"\n\n{NOTHING.capitalize()}: {', '.join(waiting)}." if waiting else "")
 
 
 def _first(published: Published, name: str) -> str:

@@ -55,15 +55,21 @@ def command(app: typer.Typer) -> Any:
     """The command line with examples and exit codes in its help."""
     built = get_command(app)
     for words, part in _commands(built):
-        lines = [f"`invariance {example}`" for example in EXAMPLES.get(words, ())]
-        part.epilog = "\n\n".join(["**Examples**", *lines]) if lines else part.epilog
+        lines = [f"`invariance {example}`" for example in examples(words)]
+        part.epilog = "\n\n".join(["**Examples**", *lines])
         shown = part.get_help_option(typer.Context(part, help_option_names=HELP_NAMES))
         for option in [*part.params, shown]:
             if getattr(option, "is_flag", False):
                 option.metavar = ""
     codes = "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
-    built.epilog = f"**Exit codes**\n\n{codes}."
+    built.epilog += f"\n\n**Exit codes**\n\n{codes}."
     return built
+
+
+def examples(words: str) -> tuple[str, ...]:
+    """The examples of a command; of a group, those of its first two commands."""
+    below = tuple(each[0] for command, each in EXAMPLES.items() if command.startswith(words))
+    return EXAMPLES.get(words) or below[:2]
 
 
 def _commands(built: Any, words: str = "") -> Iterator[tuple[str, Any]]:

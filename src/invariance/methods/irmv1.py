@@ -9,6 +9,7 @@ from invariance.core.batch import Batch
 from invariance.core.fields import STRICT
 from invariance.methods.base import Estimator, PenalisedMethod, squared_norm
 from invariance.models.base import Model
+from invariance.recipes.presets import Preferences
 from invariance.recipes.search import OneOf, SearchSpace
 
 
@@ -22,7 +23,8 @@ def scale_gradient(batch: Batch, z: Tensor, f: Tensor) -> Tensor:
 class IRMv1(PenalisedMethod):
     r"""min  mean_e R^e + γ mean_e s_e²,   s_e = ∂R^e(c·f)/∂c |_{c=1} = mean_e(r·f)
 
-    With w pinned to a scalar 1 the inner problem of IRM is stationary exactly where s_e = 0 for every e.
+    c is one number in front of all outputs f, and s_e the derivative of the risk in environment e with respect to it.
+    Where a head is optimal in every environment, no other scale than 1 is better in any, so every s_e is 0.
 
     Example:
         >>> IRMv1(gamma=1e4, estimator="split").gamma
@@ -37,6 +39,7 @@ class IRMv1(PenalisedMethod):
     citation: ClassVar[str] = "Arjovsky et al., Invariant risk minimization, arXiv:1907.02893, 2019"
     differs: ClassVar[tuple[str, ...]] = ("γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",)
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
+    profiles: ClassVar[Preferences] = {**PenalisedMethod.profiles, "two-phase": {"gamma": 1e3, "gamma_before": 0.0}}
 
     estimator: Estimator = "squared"
     """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""

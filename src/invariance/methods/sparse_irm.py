@@ -106,7 +106,7 @@ class SparseIRM(PenalisedMethod):
     }
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
-        "two-phase": {"gamma": 1e3, "penalty_of": "rex", "start": 0.61, "end": 0.75},
+        "two-phase": {"gamma": 500.0, "penalty_of": "rex", "start": 0.61, "end": 0.75},
     }
 
     gamma_before: NonNegative = 0.0
