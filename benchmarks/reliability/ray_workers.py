@@ -42,7 +42,7 @@ class Counted:
         self.folder, self.number, self.at, self.fault = str(folder), 0, at, fault
 
     def hear(self, event: str, arguments: tuple[object, ...]) -> None:
-        """What Python calls before whatever might be looked at."""
+        """Python calls this before it opens, renames or removes a file, among much else."""
         writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
         if self.folder and (writes or event in CHANGES) and self.folder in str(arguments[0]):
             self.number += 1

@@ -69,6 +69,14 @@ def test_the_order_of_columns_does_not_matter(table, method):
     assert probabilities(method, X[:, [2, 0, 1]], y, e) == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_order_of_rows_does_not_matter_beside_constant_columns_and_equal_ones(table):
+    X, y, e = table
+    X = np.column_stack([X, np.full(ROWS, 0.1), X[:, 0], np.arange(ROWS) % 2])
+    order = np.random.default_rng(1).permutation(ROWS)
+    changed = probabilities("birm", X[order], y[order], e[order])
+    assert (changed[np.argsort(order)] == probabilities("birm", X, y, e)).all()
+
+
 def test_the_order_of_rows_does_not_matter_to_a_choice_of_a_method(table):
     X, y, e = table
     order = np.random.default_rng(1).permutation(ROWS)

@@ -20,6 +20,11 @@ from invariance.estimators.defaults import FULL_BATCH_ROWS
 MOMENTS = (1.0, 0.31, 0.17, 0.07)
 """How much the moments of a column count in its key. Any numbers will do, as long as no sum of them is zero."""
 
+TINY = 1e-9
+"""Columns that vary less, over their mean, are constant but for rounding."""
+CHUNK_COLUMNS = 64
+"""Columns that are standardised at once, which takes memory."""
+
 
 class _Keys(NamedTuple):
     columns: Tensor
@@ -61,15 +66,25 @@ def _keys(environments: Sequence[Environment]) -> _Keys | None:
         return None
     weight = torch.cat([torch.ones(len(e)).double() if e.weight is None else e.weight.double() for e in environments])
     weight = weight / weight.sum()
-    z = _standardised(torch.cat([loaded(e.x).double() for e in environments]), weight)  # [n, d]
-    y = _standardised(torch.cat([e.y.double() for e in environments]).unsqueeze(1), weight)  # [n, 1]
-    moments = (z * y, z.square() * y, z**3, z**3 * y)
-    columns = sum((m * (weight @ values) for m, values in zip(MOMENTS, moments, strict=True)), torch.zeros(()))
-    rows = z @ columns.argsort().argsort().double().add(1).cos() + y.squeeze(1) + len(weight) * weight
+    y = _standardised(torch.cat([e.y for e in environments]).unsqueeze(1), weight).squeeze(1)
+    parts = torch.cat([loaded(e.x) for e in environments]).split(CHUNK_COLUMNS, dim=1)
+    columns = torch.cat([_column_keys(_standardised(part, weight), y, weight) for part in parts])
+    factors = columns.argsort().argsort().double().add(1).cos().split(CHUNK_COLUMNS)
+    rows = y + len(weight) * weight
+    for part, factor in zip(parts, factors, strict=True):
+        rows = rows + _standardised(part, weight) @ factor
     return _Keys(columns, list(rows.split([len(e) for e in environments])))
 
 
+def _column_keys(z: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """A sum of moments of each column, beside the target and alone, [d]."""
+    moments = ((weight * y) @ z, (weight * y) @ z.square(), weight @ z**3, (weight * y) @ z**3)
+    return (torch.stack(moments, dim=1) * torch.tensor(MOMENTS).double()).sum(1)
+
+
 def _standardised(values: Tensor, weight: Tensor) -> Tensor:
-    centred = values - weight @ values
+    """In double precision; a constant column becomes zero."""
+    mean = weight @ values.double()
+    centred = values.double() - mean
     scale = (weight @ centred.square()).sqrt()
-    return centred / torch.where(scale > 0, scale, torch.ones_like(scale))
+    return torch.where(scale > TINY * mean.abs(), centred / scale, torch.zeros_like(centred))

@@ -8,9 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
+from invariance.core.atomic import discard, part_path
 from invariance.core.errors import DataError
 
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES)
 """What a disk answers; a network has other numbers or none."""
 
 
@@ -69,32 +72,46 @@ def fetch(file: File, progress: Any = None) -> Path:
 
     ``progress`` is an object with ``total``, ``update``, ``reset`` and ``close`` (tqdm's interface).
     """
-    import pooch
-
     place = data_folders()[-1] / file.name
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{place}.lock") as lock:
+            try:
+                found = place if place.is_file() else _fetched(file, place, progress)
+            finally:
+                discard(Path(lock.lock_file))
+                discard(part_path(place))
     except OSError as error:
         raise DataError(
-            f"cannot write {place.parent}: {error.strerror}; set INVARIANCE_DATA to a folder that holds {file.name}"
+            f"cannot write {place.parent}: {error.strerror}; free some space there, or set INVARIANCE_DATA to a folder "
+            f"that holds {file.name}"
         ) from None
+    _verify(found, file)
+    return found
+
+
+def _fetched(file: File, place: Path, progress: Any) -> Path:
+    """From the first mirror that gives the right bytes, by way of a folder: all that a killed process can leave."""
+    import pooch
+
     pooch.get_logger().setLevel("ERROR")
-    reasons = []
+    reasons, part = [], part_path(place)
     for url in file.urls:
+        discard(part)
         try:
             pooch.retrieve(
                 url,
                 known_hash=f"sha256:{file.sha256}",
                 fname=place.name,
-                path=place.parent,
+                path=part,
                 downloader=pooch.HTTPDownloader(timeout=20, progressbar=progress or False),
             )
         except (OSError, ValueError) as error:  # no network, no such file, or other bytes: try the next mirror
             if isinstance(error, OSError) and error.errno in DISK:
-                raise DataError(f"cannot write {place}: {error.strerror}; free some space there") from None
+                raise
             reasons.append("other bytes" if isinstance(error, ValueError) else "no answer")
             continue
-        return place
+        return (part / place.name).replace(place)
     raise DataError(
         f"{file.name} is not here and none of its {len(file.urls)} sources gave it ({', '.join(reasons)}); "
         f"put the file at {place}, or set INVARIANCE_DATA to a folder that holds {file.name}"
