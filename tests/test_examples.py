@@ -8,20 +8,22 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+import sklearn
 
 LOOPS = ("torch_loop.py", "lightning_loop.py")
 FOLDER = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(autouse=True)
-def no_windows() -> Iterator[None]:
-    """matplotlib draws nothing."""
-    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'invariance[report]'")
-    before = matplotlib.get_backend()
-    matplotlib.use("template")
-    yield
-    matplotlib.pyplot.close("all")
-    matplotlib.use(before)
+def as_it_was() -> Iterator[None]:
+    """matplotlib draws nothing, and what an example sets in scikit-learn is put back."""
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs matplotlib: pip install 'invariance[report]'")
+    before = pyplot.get_backend()
+    pyplot.switch_backend("template")
+    with sklearn.config_context():
+        yield
+    pyplot.close("all")
+    pyplot.switch_backend(before)
 
 
 def run(name: str) -> str:

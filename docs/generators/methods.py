@@ -69,9 +69,8 @@ def _fields(name: str, cls: type[Method]) -> str:
         f'recipe `default` trains with the second (`profile("{name}")`). On the command line a field is changed by '
         "`--set objective.FIELD=VALUE`."
     )
-    return "\n\n".join(
-        (about, table(("field", "value", "in recipe `default`", "meaning, and where it comes from"), rows))
-    )
+    header = ("field", "value", "in recipe `default`", "meaning, and where it comes from")
+    return "\n\n".join((about, ":::{div} fields", table(header, rows), ":::"))
 
 
 def _recipes(cls: type[Method]) -> Iterator[str]:

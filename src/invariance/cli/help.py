@@ -62,7 +62,7 @@ def command(app: typer.Typer) -> Any:
             if getattr(option, "is_flag", False):
                 option.metavar = ""
     codes = "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
-    built.epilog += f"\n\n**Exit codes**\n\n{codes}."
+    built.epilog = f"{built.epilog}\n\n**Exit codes**\n\n{codes}."
     return built
 
 
