@@ -5,7 +5,6 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, BinaryIO, Self
 
@@ -16,17 +15,12 @@ from torch import Tensor
 
 from invariance.core.errors import BadValue
 
-SHORT = "a temporary file of encoded rows is shorter than it was; is the disk full? Try again"
-CHUNK_ROWS = 1024
-"""Rows that are mapped into memory at once; each may count as sixteen pages."""
-
 
 @dataclass(frozen=True, eq=False)
 class RowFile:
-    """An array of numbers in an open file, whose rows are copied as they are asked for.
+    """An array of numbers in an open file, whose rows are read as they are asked for and never mapped into memory.
 
-    Neighbours are read. Scattered rows are taken from a mapping of the file, a few at a time: a page fault costs less
-    than a system call. What is mapped is unmapped at once, so it never counts as much memory.
+    A row of a memory-mapped file costs a page fault, and counts as sixteen pages of memory; reading it costs neither.
     """
 
     file: BinaryIO
@@ -45,35 +39,27 @@ class RowFile:
         """A copy of some rows: a slice without a step, or rows by their numbers."""
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
-            return self._neighbours(start, stop)
-        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
-        if len(rows):
-            array = np.frombuffer(self._mapping, self.dtype).reshape(self.shape)
-            for start in range(0, len(rows), CHUNK_ROWS):
-                part = slice(start, start + CHUNK_ROWS)
-                np.take(array, rows[part], axis=0, out=found[part], mode="clip")  # "raise" would copy once more
-                self._mapping.madvise(mmap.MADV_DONTNEED)
+            starts, sizes = np.array([start]), np.array([stop - start])
+        else:
+            firsts = np.flatnonzero(np.diff(rows, prepend=rows[:1] - 2) != 1)  # where neighbours begin
+            starts, sizes = rows[firsts], np.diff(firsts, append=len(rows))
+        found = np.empty((int(sizes.sum()), *self.shape[1:]), self.dtype)
+        bytes_per_row = found.dtype.itemsize * math.prod(self.shape[1:])
+        into, end, number = found.reshape(-1).view(np.uint8).data, 0, self.file.fileno()
+        for start, size in zip((starts * bytes_per_row).tolist(), (sizes * bytes_per_row).tolist(), strict=True):
+            begin, end = end, end + size
+            if os.preadv(number, [into[begin:end]], start) < size:
+                self._rest(into[begin:end], start)
         return found
 
-    def _neighbours(self, start: int, stop: int) -> NDArray[Any]:
-        found = np.empty((stop - start, *self.shape[1:]), self.dtype)
-        into, done = found.reshape(-1).view(np.uint8).data, 0
-        first = start * self.dtype.itemsize * math.prod(self.shape[1:])
-        while done < len(into):  # the system reads no more than 2 GB at once
-            read = os.preadv(self.file.fileno(), [into[done:]], first + done)
+    def _rest(self, into: memoryview, start: int) -> None:
+        """Read in several parts what the system did not read at once; it does not for more than 2 GB."""
+        done = 0
+        while done < len(into):
+            read = os.preadv(self.file.fileno(), [into[done:]], start + done)
             if not read:
-                raise BadValue(SHORT)
+                raise BadValue("a temporary file of encoded rows is shorter than it was; is the disk full? Try again")
             done += read
-        return found
-
-    @cached_property
-    def _mapping(self) -> mmap.mmap:
-        try:
-            mapping = mmap.mmap(self.file.fileno(), math.prod(self.shape) * self.dtype.itemsize, prot=mmap.PROT_READ)
-        except ValueError:
-            raise BadValue(SHORT) from None
-        mapping.madvise(mmap.MADV_RANDOM)  # no reading ahead
-        return mapping
 
 
 Array = NDArray[Any] | RowFile
