@@ -240,6 +240,14 @@ def test_a_column_is_left_out_unless_another_method_gains_more(cost, method):
     assert auto.decide(candidates, LOG_LOSS).method == method
 
 
+@pytest.mark.parametrize(("cost", "left_out"), [(0.73, (4,)), (0.71, (2, 4))], ids=["about as good", "clearly better"])
+def test_a_second_column_is_left_out_only_where_that_gains_more(cost, left_out):
+    one, two = (METHODS.create("subset-erm", {"without": columns}) for columns in ((4,), (2, 4)))
+    subsets = [Candidate("subset-erm", two, cost, cost, cost, cost), Candidate("subset-erm", one, 0.8, 0.8, 0.8, 0.8)]
+    choice = auto.decide([candidate(0.6, 1.5, "erm"), *subsets], LOG_LOSS)
+    assert choice.objective.without == left_out
+
+
 def test_the_most_significant_columns_are_left_out_first_and_never_all():
     assert auto.subsets(((4,), (2,)), inputs=6) == [(4,), (2, 4)]
     assert auto.subsets(((5,), (4,), (3,), (2,), (1,)), inputs=6) == [(5,), (4, 5), (3, 4, 5), (1, 2, 3, 4, 5)]

@@ -5,8 +5,8 @@
 2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
 3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
    that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
-   A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, unless another one is better
-   by ``MIN_GAIN``.
+   A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, the fewer columns it leaves
+   out the better, unless another one gains ``MIN_GAIN``.
 
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
@@ -32,6 +32,7 @@ from invariance.evaluation.metrics import Criterion, relative_risk
 from invariance.evaluation.scores import outputs
 from invariance.methods import METHODS
 from invariance.methods.base import Method
+from invariance.methods.subset_erm import SubsetERM
 from invariance.models.base import Model
 from invariance.recipes.recipe import Recipe
 
@@ -283,11 +284,16 @@ def decide(candidates: Sequence[Candidate], criterion: Criterion) -> Choice:
 
 
 def _preferred(candidates: Sequence[Candidate], criterion: Criterion) -> Candidate:
-    """The least cost, where ERM is kept, and then Subset ERM, unless another one gains ``MIN_GAIN`` over it."""
-    best: dict[int, Candidate] = {}
+    """The least cost; but ERM, then Subset ERM of more columns, is kept unless the next gains ``MIN_GAIN`` on it."""
+    best: dict[tuple[int, int], Candidate] = {}
     for candidate in sorted(candidates, key=lambda one: one.cost_by(criterion)):
-        best.setdefault(PREFERENCE.get(candidate.method, len(PREFERENCE)), candidate)
+        best.setdefault(_place(candidate), candidate)
     chosen, *others = [best[place] for place in sorted(best)]
     for other in others:
         chosen = other if other.cost_by(criterion) <= (1 - MIN_GAIN) * chosen.cost_by(criterion) else chosen
     return chosen
+
+
+def _place(candidate: Candidate) -> tuple[int, int]:
+    left_out = len(candidate.objective.without) if isinstance(candidate.objective, SubsetERM) else 0
+    return PREFERENCE.get(candidate.method, len(PREFERENCE)), left_out
