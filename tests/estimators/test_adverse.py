@@ -8,7 +8,7 @@ from torch import Tensor
 
 from invariance.core.environment import Environment
 from invariance.core.families import Bernoulli, Categorical, Gaussian
-from invariance.estimators.adverse import adverse_site
+from invariance.estimators.adverse import adverse_site, apart
 
 ROWS = 1500
 
@@ -169,3 +169,19 @@ def test_for_numbers_a_category_moves_along_the_target_as_a_whole():
         slopes = [float(torch.corrcoef(torch.stack([e.x[:, 1:] @ own, e.y]))[0, 1]) for e in (before, after)]
         assert slopes[0] > 0.1
         assert slopes[1] < 0.05
+
+
+@pytest.mark.parametrize("seed", [405, 455, 463])
+def test_hundreds_of_empty_inputs_beside_a_few_words_are_no_obstacle(seed):
+    """Hashed words: torch's own eigenvalues do not converge for these."""
+    random = torch.Generator().manual_seed(seed)
+    x = torch.zeros(600, 262, dtype=torch.float64)
+    words = torch.randperm(262, generator=random)[:12]
+    x[torch.arange(600), words[torch.randint(12, (600,), generator=random)]] = 1
+    x[:, :4] = torch.randn(600, 4, generator=random, dtype=torch.float64)
+    x = (x - x.mean(0)) / x.std(0).clamp(min=1e-9)
+    together = set(words.tolist()) - set(range(4))
+    found = apart(x, tuple((i,) for i in range(262)))
+    assert {frozenset(place) for place in found if len(place) > 1} == (
+        {frozenset(together)} if len(together) == 12 else set()
+    )

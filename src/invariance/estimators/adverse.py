@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
@@ -103,7 +104,7 @@ def _inputs(
     x = x - x.mean(0)
     x = x / x.std(0).clamp(min=1e-9)
     places = tuple(tuple(range(part.start, part.stop)) for part in parts) or _singles(x)
-    places = _apart(x, places) if table else places
+    places = apart(x, places) if table else places
     if len(places) <= MAX_COLUMNS:
         return x, places, table
     _, _, directions = torch.linalg.svd(x, full_matrices=False)
@@ -115,7 +116,7 @@ def _singles(x: Tensor) -> Places:
     return tuple((i,) for i in range(x.shape[1]))
 
 
-def _apart(x: Tensor, places: Places) -> Places:
+def apart(x: Tensor, places: Places) -> Places:
     """Columns, where those that determine each other are one: what one of them says, the others go on saying.
 
     These are repeated columns, or the levels of a category, which add up to one: inputs that a combination without
@@ -124,7 +125,7 @@ def _apart(x: Tensor, places: Places) -> Places:
     rows, inputs = x.shape
     if rows < 2 * inputs or inputs > MAX_COMPARED:
         return places
-    values, vectors = torch.linalg.eigh(x.T @ x / rows)
+    values, vectors = map(torch.from_numpy, eigh((x.T @ x / rows).numpy()))  # torch's own may not converge here
     null = vectors[:, values < MIN_VARIANCE]
     of_column = torch.zeros(inputs, len(places), dtype=x.dtype)
     for c, place in enumerate(places):

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
+from scipy.linalg import eigh
 from scipy.stats import chi2
 from scipy.stats import t as student
 from torch import Tensor
@@ -162,7 +163,7 @@ def _score_test(sites: Sites, model: Fitted, column: Tensor) -> ScoreTest:
     apart = sites.apart(column)  # [n, E]
     cross = (apart * model.variance.unsqueeze(1)).T @ model.z
     influence = (apart - model.z @ (model.inverse @ cross.T)) * model.r.unsqueeze(1)
-    values, vectors = torch.linalg.eigh(influence.T @ influence)
+    values, vectors = map(torch.from_numpy, eigh((influence.T @ influence).numpy()))
     used = values > 1e-6 * values[-1]
     used[0] = False  # the same change at all sites is in the model already
     q = float(((vectors.T @ influence.sum(0)).square() / values)[used].sum())
