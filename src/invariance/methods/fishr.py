@@ -42,7 +42,7 @@ class Fishr(PenalisedMethod):
     differs: ClassVar[tuple[str, ...]] = (
         "Environments are averaged, not added (reduction='sum' adds them).",
         "The moving average (if any) starts at zero.",
-        "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257.",
+        "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257. With the recipe two-phase it is 3·10³.",
     )
 
     preferences: ClassVar[Preferences] = {"short": {"lr": 7e-4}}

@@ -94,9 +94,9 @@ class SparseIRM(PenalisedMethod):
     standalone: ClassVar[bool] = False
     citation: ClassVar[str] = "Zhou et al., Sparse invariant risk minimization, ICML 2022"
     differs: ClassVar[tuple[str, ...]] = (
-        "The penalty is IRMv1's; the authors' Colored-MNIST command uses REx's (penalty_of='rex').",
+        "The penalty is IRMv1's; the authors' Colored-MNIST command uses REx's (penalty_of='rex'), as two-phase does.",
         "Evaluation uses the mask 1[s > ½] in place of a random one.",
-        "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴.",
+        "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 10⁴. With the recipe two-phase it is 500.",
     )
     preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}, "small-batch": {"lr": 6e-4}}
     search: ClassVar[SearchSpace] = {

@@ -62,7 +62,7 @@ def test_a_formula_is_set_as_mathematics(histories):
 
 def test_a_figure_shows_its_picture(lines):
     text = latex(lines, "curves-1.pdf")
-    assert r"\includegraphics[width=\linewidth]{curves-1.pdf}" in text
+    assert r"\includegraphics[width=\linewidth,height=0.7\textheight,keepaspectratio]{curves-1.pdf}" in text
     assert text.count(r"\begin{figure}") == 1
     assert "tabular" not in text
 

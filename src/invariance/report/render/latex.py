@@ -20,6 +20,8 @@ ACROSS, SPACE, PAD = 84, 1.5, "3pt"
 UNBROKEN = 12
 """Characters of a word that is never broken in a narrow column."""
 WORD_PARTS = re.compile(r".{1,6}")
+FITTING = r"width=\linewidth,height=0.7\textheight,keepaspectratio"
+"""A picture's size: the caption and the notes below it stay on its page."""
 PACKAGES = r"\usepackage{amsmath,amssymb,array,booktabs,graphicx,longtable}"
 
 
@@ -77,7 +79,7 @@ def latex(artefact: Artefact, picture: str = "") -> str:
     needs :data:`PACKAGES`.
     """
     if isinstance(artefact, Figure) and picture:
-        return _float("figure", artefact, [f"  \\includegraphics[width=\\linewidth]{{{picture}}}"])
+        return _float("figure", artefact, [f"  \\includegraphics[{FITTING}]{{{picture}}}"])
     tables = text_tables(artefact, _fits)
     if sum(map(_height, tables)) > ROWS:
         return "\n".join(
