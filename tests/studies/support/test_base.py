@@ -69,6 +69,15 @@ def test_the_quick_scale_replaces_recipes_inside_a_combination():
     assert arm("quick", "ERM", "Two-Bit", "", "full-batch+sam").spec.recipe_name == "short-full+sam"
 
 
+def test_a_small_data_set_replaces_the_recipe_of_a_scale_that_does_not_suit_it():
+    recipes = {scale: arm(scale, "IRMv1", "PACS", "", "small-batch").spec.recipe_name for scale in SCALES}
+    assert recipes["quick"] == "debiased"
+    assert recipes["ours-small"] == recipes["ours"] == "two-phase"
+    small, whole = (arm(scale, "IRMv1", "PACS", "", "small-batch").spec for scale in ("ours-small", "ours"))
+    assert small.recipe == whole.recipe
+    assert small.model.width < whole.model.width
+
+
 def test_a_data_set_of_a_later_version_is_listed_with_what_it_waits_for():
     waiting = arm("full", "ERM", "Waterbirds", "small batch", "small-batch")
     assert waiting.spec is None

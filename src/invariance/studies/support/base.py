@@ -66,6 +66,13 @@ SCALES: dict[str, Scale] = {
         detail="medium",
         smaller="small",
     ),
+    "ours-small": Scale(
+        "as ours, with small versions of the larger data sets and narrow networks",
+        3,
+        {"full-batch": "two-phase+all-samples", "small-batch": "two-phase"},
+        detail="medium",
+        smaller="small",
+    ),
     "debiased": Scale(
         "the debiased recipe, in small batches or in 500 updates on all samples",
         10,
@@ -136,10 +143,11 @@ def arm(
     smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
     merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
     own = dict(DATA[data].smaller.get(how.smaller, {})) if how.smaller else {}
-    recipes = {**how.recipes, **own.pop("recipes", {})}
+    recipes = own.pop("recipes", {})
     for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
         merged.setdefault(section, {}).update(values)
-    recipe = "+".join(recipes.get(part, part) for part in recipe.split("+"))
+    scaled = (how.recipes.get(part, part) for part in recipe.split("+"))
+    recipe = "+".join(recipes.get(part, part) for part in scaled)
     spec = Spec.of(data.lower(), name, recipe, 0, merged)
     if missing := _missing(spec.data, tuple(data_folders())):
         return Arm(method, data, setting, spec, f"waits for {data}: {missing}", x)
