@@ -99,7 +99,7 @@ def test_an_added_method_finds_the_invariant_optimum_and_is_listed(run):
     listed = {entry["name"]: entry for entry in json.loads(run("-m", "invariance", "list", "methods", "--json"))}
     assert listed["risk-range"]["formula"] == "min_{w,θ} mean_e R^e + γ (max_e R^e − min_e R^e)²"
     options = ("--data", "two-bit", "--seeds", "1", "--workers", "1", "--recipe", "short+sam")
-    options += ("--set", "objective.gamma=1e4", "--set", "data.samples=10000", "--set", "evaluation.checkpoints=1")
+    options += ("--set", "method.gamma=1e4", "--set", "data.samples=10000", "--set", "evaluation.checkpoints=1")
     (row,) = json.loads(run("-m", "invariance", "compare", "--methods", "risk-range", *options, "--json"))
     assert row["method"] == "risk-range"
     assert row["gap"] < 2  # two-bit's invariant optimum

@@ -382,7 +382,7 @@ BAD = {
     "unknown data to show": (["data", "show", "two-bits"], "Did you mean 'two-bit'?"),
     "unknown recipe": ([*COMPARE, "--recipe", "short+san"], "Did you mean 'sam'?"),
     "unknown selection": ([*COMPARE, "--selection", "orakle"], "Did you mean 'oracle'?"),
-    "unknown field": ([*COMPARE, "--set", "objective.gama=1"], "Did you mean 'gamma'?"),
+    "unknown field": ([*COMPARE, "--set", "method.gama=1"], "Did you mean 'gamma'?"),
     "unknown section": ([*COMPARE, "--set", "optimiser.lr=1"], "no section of a run is called 'optimiser'"),
     "not a setting": ([*COMPARE, "--set", "gamma"], "write SECTION.FIELD=VALUE"),
     "bad json": ([*COMPARE, "--set", "data.betas=[0.1,"], "betas"),

@@ -69,7 +69,7 @@ def test_it_says_what_it_chose_and_why(flips):
     erm = choice.candidates[0]
     best = next(c for c in choice.candidates if c.objective == choice.objective)
     assert erm.method == "erm"
-    assert choice.objective == model.objective_
+    assert choice.objective == model.method_
     assert choice.reason == (
         "where the effects that vary between environments turn against the model, its risk is "
         f"{best.adverse_risk:.2f} of a constant's, and ERM's is {erm.adverse_risk:.2f}"
@@ -156,14 +156,14 @@ def flipped(as_frame) -> Callable[[str], tuple[InvariantClassifier, float]]:
 def test_a_column_that_flips_is_left_whatever_its_cells_are(flipped, cells, parts):
     (number, expected), (model, score) = flipped("0 and 1"), flipped(cells)
     assert number.choice_.method == model.choice_.method == "subset-erm"
-    assert {name for name, place in model.encoder_.parts if place.start in model.objective_.without} == parts
+    assert {name for name, place in model.encoder_.parts if place.start in model.method_.without} == parts
     assert score == pytest.approx(expected, abs=0.01)
 
 
 def test_a_pipeline_with_the_encoder_leaves_a_category_whole(as_frame):
     X, y, site = as_frame("six names")[:3]
     model = InvariantClassifier().fit(TableEncoder().fit_transform(X), y, environments=site)
-    assert model.objective_.without == tuple(range(5, 11))
+    assert model.method_.without == tuple(range(5, 11))
 
 
 @pytest.mark.parametrize(("share", "seed"), [(None, 0), (0.8, 2)], ids=["noise", "a law"])

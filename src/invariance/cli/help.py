@@ -17,7 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate model labelled.csv --environment hospital", "evaluate runs/two-bit-erm-0 --json"),
     "calibrate": ("calibrate model site.csv -o model-site",),
     "export": ("export model --format onnx -o model.onnx",),
-    "train": ("train colored-mnist irmv1 --seed 1 -o runs/one", "train two-bit rex --set objective.gamma=100"),
+    "train": ("train colored-mnist irmv1 --seed 1 -o runs/one", "train two-bit rex --set method.gamma=100"),
     "tune": ("tune colored-digits irmv1 --trials 30",),
     "reproduce": ("reproduce --list", "reproduce table-4 --scale quick --seeds 2"),
     "run": ("run specs.jsonl --workers 2",),

@@ -27,7 +27,7 @@ Changes = Annotated[
     typer.Option(
         "--set",
         metavar="SECTION.FIELD=VALUE",
-        help="Change a field of data, model, objective or recipe, e.g. recipe.epochs=20. May be repeated.",
+        help="Change a field of data, model, method or recipe, e.g. recipe.epochs=20. May be repeated.",
     ),
 ]
 RecipeName = Annotated[
