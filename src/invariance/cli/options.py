@@ -70,6 +70,17 @@ def quiet() -> bool:
     return ranks() > 1 and os.environ["RANK"] != "0"
 
 
+def remembered(variable: str) -> Callable[[bool], bool]:
+    """A callback of a flag that sets a variable of the environment."""
+
+    def remember(wanted: bool) -> bool:
+        if wanted:
+            os.environ[variable] = "1"
+        return wanted
+
+    return remember
+
+
 def results_only() -> bool:
     """Whether progress and notes are left out: --quiet was given, or another rank prints."""
     return quiet() or bool(os.environ.get("INVARIANCE_QUIET"))
