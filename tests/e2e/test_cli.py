@@ -56,7 +56,7 @@ def run_folder(invariance) -> Path:
 
 
 def test_compare_prints_its_documented_keys_and_nothing_else(installed):
-    done = installed("compare", "--methods", "erm,irmv1", "--seeds", "2", "--json", *FAST)
+    done = installed("compare", "--methods", "erm,irmv1", "--seeds", "2", "--workers", "1", "--json", *FAST)
     assert done.err == ""
     assert [set(row) for row in done.json] == [ROW, ROW]
     assert [row["method"] for row in done.json] == ["erm", "irmv1"]
@@ -66,8 +66,8 @@ def test_compare_prints_its_documented_keys_and_nothing_else(installed):
     assert sorted(path.name for path in Path().iterdir()) == ["runs.db", "runs.db-stages"]
 
 
-def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(installed):
-    trained = installed("train", "colored-digits", "rex", "--seed", "3", "-o", "rex", "--json", *FAST)
+def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(invariance, installed):
+    trained = invariance("train", "colored-digits", "rex", "--seed", "3", "-o", "rex", "--json", *FAST)
     assert trained.err == ""
     plain = json.loads(trained.out)
     assert trained.code == (0 if plain["status"] == "finished" else 3)
@@ -81,21 +81,10 @@ def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(installed):
     assert evaluated["spec"]["seed"] == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["compare", "--methods", "irm1"], "no method is called 'irm1'. Did you mean 'irmv1'?"),
-        (["train", "two-bit", "erm", "-o", "file/run"], "cannot write to file/run: "),
-        (["data", "show", "colored-mnist"], "mnist/train-images-idx3-ubyte.gz is not here"),
-    ],
-    ids=lambda value: value[0],
-)
-def test_an_error_of_the_installed_command_is_one_line(installed, arguments, said):
-    Path("file").touch()
-    done = installed(*arguments)
+def test_an_error_of_the_installed_command_is_one_line(installed):
+    done = installed("compare", "--methods", "irm1")
     assert done.code == 1
-    assert done.error.startswith(said)
-    assert done.out == ""
+    assert done.error == "no method is called 'irm1'. Did you mean 'irmv1'?"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["--version"], ["list", "--help"]])
