@@ -168,7 +168,7 @@ def test_contract_tests_and_the_generated_stub_pick_additions_up(run, copy):
     stub = "import runpy; runpy.run_path('tools/stub.py', run_name='__main__')"
     assert run("-c", f"{stub}; {names}", folder=copy).splitlines()[-1] == "RiskRange Two-Sensors"
     wanted = " or ".join(f"({name.rpartition('/')[2]} and ({k}))" for name, k in PICKED_UP.items())
-    done = run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", wanted, *PICKED_UP, folder=copy)
+    done = run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-m", "not slow", "-k", wanted, *PICKED_UP, folder=copy)
     assert all(f"{file}::" in done for file in PICKED_UP)
 
 

@@ -50,11 +50,11 @@ def write(path: Path, sites: dict[str, float | None], rows: int, seed: int) -> P
 class Practice:
     """A folder with tables, and the model that was fitted to them."""
 
-    def __init__(self, folder: Path, installed: Callable) -> None:
+    def __init__(self, folder: Path, invariance: Callable) -> None:
         self.train = write(folder / "train.csv", KNOWN, 400, 0)
         self.test = write(folder / "test.csv", UNSEEN, 400, 1)
         self.model = folder / "model"
-        self.done = installed(
+        self.done = invariance(
             *("fit", self.train, "--label", "sick", "--environment", "hospital", "--test", self.test),
             *("-o", self.model, "--licence", "CC0-1.0", "--json"),
         )
@@ -65,8 +65,8 @@ class Practice:
 
 
 @pytest.fixture(scope="module")
-def practice(tmp_path_factory, installed) -> Practice:
-    return Practice(tmp_path_factory.mktemp("practice"), installed)
+def practice(tmp_path_factory, invariance) -> Practice:
+    return Practice(tmp_path_factory.mktemp("practice"), invariance)
 
 
 def table(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Trains the same cases on 1, 2 and 4 ranks, real processes that talk by gloo, and writes the weights to a folder.
 
 torch is imported once: the ranks are forks of this process. Methods are trained for 20 updates, and everything else
-that a run may have for a few, in float64, where nothing hides behind rounding; with ``single``, methods in float32, too.
+that a run may have for a few, in float64, where nothing hides behind rounding; ``single`` adds methods in float32.
 """
 
 import os
