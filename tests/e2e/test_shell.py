@@ -159,8 +159,8 @@ def test_the_doctor_says_what_to_do(invariance, monkeypatch, tmp_path):
     monkeypatch.setenv("INVARIANCE_CACHE", str(file / "cache"))
     done = invariance("doctor")
     assert done.code == 1
-    assert re.search(r"^no INVARIANCE_DATA: .* → set it to the folder of the data$", done.out, re.MULTILINE)
-    assert re.search(r"^no cache: .*cannot be written to → choose another", done.out, re.MULTILINE)
+    assert re.search(r"^FAILED +INVARIANCE_DATA: .* → set it to the folder of the data$", done.out, re.MULTILINE)
+    assert re.search(r"^FAILED +cache: .*cannot be written to → choose another", done.out, re.MULTILINE)
 
 
 def test_the_doctor_knows_every_extra_of_users():
