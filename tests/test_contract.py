@@ -161,7 +161,7 @@ def final(method: str, seed: int) -> tuple[float, float]:
     return 100 * scores.mean, 100 * scores.gap
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ["irmv1", "irmv0", "rex", "bloc-irm", "env-poe"])
 def test_invariant_methods_find_the_invariant_optimum_of_two_bits(method, seed):
     average, gap = final(method, seed)

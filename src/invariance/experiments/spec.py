@@ -91,12 +91,12 @@ class Spec:
         if unknown := changes.keys() - set(SECTIONS):
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
-        its_method, how = profile(method, recipe_name, data_set.preferences, changes=changes)
+        chosen, how = profile(method, recipe_name, data_set.preferences, changes=changes)
         model_changes = changes.get("model", {})
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})
         evaluation = _evaluation(changes.get("evaluation", {}))
-        return cls(data_set, model, its_method, how, recipe_name, seed, None, evaluation, _start(model))
+        return cls(data_set, model, chosen, how, recipe_name, seed, None, evaluation, _start(model))
 
     @property
     def data_name(self) -> str:
