@@ -41,14 +41,14 @@ class Chosen(NamedTuple):
 @pytest.fixture(scope="module")
 def flips(sites) -> Callable[[int, tuple[str, ...]], Chosen]:
     @cache
-    def chosen(seed: int, train: tuple[str, ...] = TRAIN) -> Chosen:
+    def chosen(seed: int, train: tuple[str, ...]) -> Chosen:
         table = sites(FLIPS, seed=seed)
         known, new = table.only(*train), table.only(*UNSEEN)
         with redirect_stdout(io.StringIO()) as printed:
             model = InvariantClassifier(verbose=True).fit(known.X, known.y, environments=known.site)
         return Chosen(known, new, model, printed.getvalue())
 
-    return chosen
+    return lambda seed, train=TRAIN: chosen(seed, train)
 
 
 @pytest.mark.parametrize("train", [TRAIN, ("a", "c")], ids=["four sites", "two sites"])

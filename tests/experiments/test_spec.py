@@ -12,7 +12,7 @@ from invariance.core.one_look import one_look
 from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
 from invariance.data.colored_mnist import ColoredMNIST
-from invariance.experiments.spec import SECTIONS, Evaluation, Spec, parse_changes
+from invariance.experiments.spec import SECTIONS, STORED_NAMES, Evaluation, Spec, parse_changes
 from invariance.methods import METHODS
 from invariance.methods.irmv1 import IRMv1
 from invariance.models import MODELS
@@ -279,7 +279,7 @@ def test_every_field_changes_the_key(data, method, name):
     plain = spec.to_json()
     places = dict(leaves(plain))
     assert {"seed", "hold_out"} <= {path[0] for path in places}
-    for section in SECTIONS:
+    for section in (STORED_NAMES.get(each, each) for each in SECTIONS):
         assert {path[1] for path in places if path[0] == section} == plain[section].keys() - {"name"}
     keys = {path: Spec.from_json(changed(plain, path, value)).key for path, value in places.items()}
     assert spec.key not in keys.values()
