@@ -47,7 +47,7 @@ def test_the_usual_width_is_run_once_where_networks_have_it(scale):
 
 def test_the_full_scale_is_the_papers_protocol():
     large, small = (STUDIES["table-4"]().arms("full")[i].spec for i in (4, -1))
-    assert (large.recipe.batch_size, large.recipe.epochs, large.objective.gamma) == (None, 500, 1e6)
+    assert (large.recipe.batch_size, large.recipe.epochs, large.method.gamma) == (None, 500, 1e6)
     assert (small.recipe.batch_size, small.recipe.epochs, small.model.width) == (1024, 200, 390)
     assert SCALES["full"].seeds == 10
 
