@@ -40,7 +40,7 @@ def ours(method: str, seed: int) -> Iterator[tuple[Benchmark, Model]]:
     moments = spec.recipe.debias + spec.recipe.epochs
     model = fresh_model(spec, benchmark)
     for snapshot in train(
-        model, spec.objective, benchmark.train, spec.recipe, family=benchmark.family, seed=seed, snapshots=moments
+        model, spec.method, benchmark.train, spec.recipe, family=benchmark.family, seed=seed, snapshots=moments
     ):
         yield benchmark, snapshot.model
 

@@ -282,7 +282,7 @@ class Follow:
 def title(spec: "Spec") -> str:
     """A run in a few words."""
     out = f", without {spec.hold_out}" if spec.hold_out else ""
-    return f"{spec.objective.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
+    return f"{spec.method.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
 
 
 def span(seconds: float) -> str:

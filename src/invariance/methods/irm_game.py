@@ -66,8 +66,8 @@ class IRMGame(Method):
     search: ClassVar[SearchSpace] = {
         **Method.search,
         "recipe.warmup": Range(0.1, 0.8),
-        "objective.feature_rate": LogRange(1e-2, 1.0),
-        "objective.stop_below": Range(0.5, 0.8),
+        "method.feature_rate": LogRange(1e-2, 1.0),
+        "method.stop_below": Range(0.5, 0.8),
     }
 
     l2: NonNegative = 0.0

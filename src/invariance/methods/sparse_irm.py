@@ -124,8 +124,8 @@ class SparseIRM(PenalisedMethod):
     preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}, "small-batch": {"lr": 6e-4}}
     search: ClassVar[SearchSpace] = {
         **PenalisedMethod.search,
-        "objective.keep": Range(0.5, 1.0),
-        "objective.score_rate": LogRange(1.0, 100.0),
+        "method.keep": Range(0.5, 1.0),
+        "method.score_rate": LogRange(1.0, 100.0),
     }
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,

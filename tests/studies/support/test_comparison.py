@@ -32,7 +32,7 @@ def compared(store: Store, *methods: Spec, selection: str = "last", seeds: range
 def test_every_method_is_run_with_every_seed():
     plan = Comparison([spec("erm"), spec("irmv1")]).plan("full")
     needed = specs(plan, 2, first_seed=3)
-    assert [(s.method, s.seed) for s in needed] == [("erm", 3), ("erm", 4), ("irmv1", 3), ("irmv1", 4)]
+    assert [(s.method_name, s.seed) for s in needed] == [("erm", 3), ("erm", 4), ("irmv1", 3), ("irmv1", 4)]
 
 
 @pytest.mark.parametrize("selection", ["last", "training-domain", "oracle", "invariant"])
