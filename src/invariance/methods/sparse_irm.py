@@ -14,6 +14,7 @@ from invariance.core.fields import STRICT, NonNegative, Positive, Share
 from invariance.methods.base import Divisor, Estimator, PenalisedMethod, Player, squared_norm
 from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
+from invariance.models.scratch import borrowed
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
 from invariance.recipes.search import LogRange, Range, SearchSpace
@@ -42,7 +43,8 @@ class Masked(nn.Module):
         """New logistic noise for the next forward passes."""
         self.temperature = temperature
         for noise in self.buffers(recurse=False):
-            noise.copy_(torch.empty_like(noise, device="cpu").uniform_(generator=generator)).logit_(eps=1e-7)
+            drawn = noise if noise.device.type == "cpu" else torch.empty_like(noise, device="cpu")
+            noise.copy_(drawn.uniform_(generator=generator)).logit_(eps=1e-7)
 
     def masked(self, weight: Tensor, score: Tensor, noise: Tensor) -> Tensor:
         """A weight tensor times its mask."""
@@ -65,11 +67,13 @@ class _Masked(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, w: Tensor, s: Tensor, noise: Tensor, temperature: float) -> Tensor:
-        clipped = s.clamp(0, 1)  # a recipe may look around the scores
-        a, b = clipped + TINY, (1 - clipped).add_(TINY)
-        m = a.log().sub_(b.log()).add_(noise).div_(temperature).sigmoid_()
+        ctx.memory, ctx.temperature = borrowed(), temperature
+        a, b, m, log = (ctx.memory.take(s.shape, s) for _ in range(4))
+        torch.clamp(s, 0, 1, out=a)  # a recipe may look around the scores
+        torch.sub(1, a, out=b).add_(TINY)
+        a.add_(TINY)
+        torch.log(a, out=m).sub_(torch.log(b, out=log)).add_(noise).div_(temperature).sigmoid_()
         ctx.save_for_backward(w, s, a, b, m)
-        ctx.temperature = temperature
         return w * m
 
     @staticmethod

@@ -108,7 +108,7 @@ def _forward(ctx: Any, start: int, out: Tensor, parameters: Sequence[Tensor]) ->
     way, kept, h = ctx.way, [], _inputs(ctx, start)
     for i, (weight, bias) in enumerate(ctx.layers):
         last = i == len(ctx.layers) - 1 and not (way.head or way.bf16)
-        into = out if last else ctx.memory.take(len(h), len(weight), weight.dtype, weight.device)
+        into = out if last else ctx.memory.take((len(h), len(weight)), weight)
         h = torch.addmm(bias, h, weight.t(), out=into).relu_()
         if not last:
             kept.append(h)
@@ -129,7 +129,7 @@ def _backward(ctx: Any, start: int, kept: list[Tensor], d: Tensor, memory: Borro
         d = d @ saved[-2]
     for i in reversed(range(len(layers))):
         weight = layers[i][0]
-        own = memory.take(way.rows, len(weight), weight.dtype, weight.device)[: len(d)]
+        own = memory.take((way.rows, len(weight)), weight)[: len(d)]
         if i < len(layers) - 1:
             d = torch.mm(d, layers[i + 1][0], out=own)
         d = threshold_backward(d.to(own.dtype), outputs[i], 0, grad_input=own)

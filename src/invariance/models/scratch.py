@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import torch
 from torch import Tensor
 
 
@@ -19,10 +18,10 @@ class Scratch:
     def __init__(self) -> None:
         self.free: defaultdict[object, list[Tensor]] = defaultdict(list)
 
-    def take(self, rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """A tensor whose content is whatever was there."""
-        free = self.free[rows, columns, dtype, device]
-        return free.pop() if free else torch.empty(rows, columns, dtype=dtype, device=device)
+    def take(self, shape: Sequence[int], like: Tensor) -> Tensor:
+        """A tensor of the kind of another, whose content is whatever was there."""
+        free = self.free[(*shape, like.dtype, like.device)]
+        return free.pop() if free else like.new_empty(shape)
 
     def give(self, tensors: Sequence[Tensor]) -> None:
         """Tensors that nobody uses any more."""
@@ -37,9 +36,9 @@ class Borrowed:
         self.scratch = scratch
         self.tensors: list[Tensor] = []
 
-    def take(self, rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def take(self, shape: Sequence[int], like: Tensor) -> Tensor:
         """One more."""
-        self.tensors.append(self.scratch.take(rows, columns, dtype, device))
+        self.tensors.append(self.scratch.take(shape, like))
         return self.tensors[-1]
 
     def __del__(self) -> None:
