@@ -48,6 +48,11 @@ def probabilities(method: str, rows: Rows) -> NDArray[np.float64]:
     return np.asarray(model.predict_proba(rows[0])[:, 1], dtype=np.float64)
 
 
+def pieces() -> list[str]:
+    """What is measured by itself."""
+    return list(NAMES)
+
+
 def properties(names: list[str]) -> list[dict[str, object]]:
     """The largest change of a probability, for each method and each change of the table."""
     torch.set_num_threads(1)
