@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,7 +100,8 @@ def wrong(scenario: Scenario, place: Path, states: tuple[set[str], set[str]], en
     before, after = states
     if ended.traceback:
         return f"traceback: {ended.traceback}"
-    wait_for_workers(place)
+    if scenario.starts_workers:
+        wait_for_workers(place)
     try:
         seen = set_of(scenario, place)
     except Exception as error:  # whatever a reader raises is the finding
@@ -140,11 +141,15 @@ def set_of(scenario: Scenario, folder: Path) -> set[str]:
 def wait_for_workers(place: Path) -> None:
     """Wait until worker processes whose driver is gone have noticed it."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-        if not any(str(place).encode() in line and b"worker" in line for line in lines):
-            return
+    while time.monotonic() < deadline and any(str(place).encode() in line for line in _worker_commands()):
         time.sleep(0.1)
+
+
+def _worker_commands() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            if b"worker" in (line := path.read_bytes()):
+                yield line
 
 
 def _check(ended: Ended, name: str) -> None:

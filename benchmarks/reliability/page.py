@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +87,10 @@ def _configurations(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _properties(found: Mapping[str, Any]) -> Iterator[str]:
-    rows = [row for rows in found.values() for row in rows]
-    heads = list(rows[0])
-    cells = [[row["method"], *(_change(row[h]) for h in heads[1:])] for row in rows]
-    yield from _table(heads, cells)
+    lines = [line for lines in found.values() for line in lines]
+    for i, (heads, alike) in enumerate(groupby(lines, key=tuple)):
+        yield from ("", "With 30,000 rows:", "") if i else ()
+        yield from _table(heads, [[line["method"], *(_change(line[h]) for h in heads[1:])] for line in alike])
 
 
 def _determinism(found: Mapping[str, Any]) -> Iterator[str]:
