@@ -16,7 +16,7 @@ from invariance.experiments.stored_runs import StoredRuns
 from reliability.mutations import ODD, altered, spoiled
 
 TINY = "--set recipe.epochs=1 --set data.samples=40 --set evaluation.checkpoints=1"
-FIT = "fit table.csv --label sick --environment site --method erm --epochs 1 --no-report -o m2 --overwrite"
+FIT = "fit table.csv --label sick --environment site --method erm --no-report -o m2 --overwrite"
 FILTERS = ("--status finished", "--status failed", "--method irmv1", "--data two-bit", "--recipe short", "--seed 0")
 ROLES = ("--numeric x", "--categorical kind", "--hidden 4", "--threshold 0.4", "--class-weight balanced")
 LINES: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "evaluate fitted table.csv": ("--environment site", "--environment kind", "--device cpu"),
     "evaluate run": ("--sampled", "--seed 2", "--device cpu"),
     "calibrate fitted table.csv -o m3 --overwrite": ("--device cpu",),
-    "export fitted --format torchscript -o m.pt2": (),
+    "export fitted --format torchscript -o m.pt": (),
     "report --store runs.db -o r.html": ("--title A", "--note B", "--selection last", "--with-collapsed"),
 }
 """Command lines that work, each with options that may be added to it, as many as one likes."""
