@@ -31,14 +31,20 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"PART or PART:PIECE, to measure it again; parts: {', '.join(PARTS)}")
     parser.add_argument("--page", action="store_true", help="write the page from what was measured before")
     options = parser.parse_args()
-    results: Results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    for part, piece in () if options.page else wanted(options.names, results):
-        command = [sys.executable, "-m", f"reliability.{part}", "--only", piece]
+    for part, piece in () if options.page else wanted(options.names, measured()):
+        command = [sys.executable, "-m", f"reliability.{part}", f"--only={piece}"]
         done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, check=True, text=True)
-        measured = results.get(part, {}) | {piece: {"found": json.loads(done.stdout)} | circumstances()}
-        results[part] = {piece: measured[piece] for piece in pieces(part) if piece in measured}
+        results = measured()  # another process may have measured another piece
+        own = results.get(part, {}) | {piece: {"found": json.loads(done.stdout)} | circumstances()}
+        results[part] = {name: own[name] for name in pieces(part) if name in own}
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(page(results), encoding="utf-8")
+    PAGE.write_text(page(measured()), encoding="utf-8")
+
+
+def measured() -> Results:
+    """What was measured so far."""
+    found: Results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    return found
 
 
 def wanted(names: Sequence[str], results: Results) -> Iterator[tuple[str, str]]:
@@ -46,8 +52,8 @@ def wanted(names: Sequence[str], results: Results) -> Iterator[tuple[str, str]]:
     now = source()
     for part in PARTS:
         for piece in pieces(part):
-            measured = results.get(part, {}).get(piece, {}).get("source")
-            if {part, f"{part}:{piece}"} & set(names) or (not names and measured != now):
+            before = results.get(part, {}).get(piece, {}).get("source")
+            if {part, f"{part}:{piece}"} & set(names) or (not names and before != now):
                 yield part, piece
 
 

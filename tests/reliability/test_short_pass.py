@@ -48,6 +48,8 @@ def test_drawn_configurations_end_in_a_sound_model_or_in_one_line():
 def test_the_page_shows_what_was_measured():
     code = "import json, sys; from reliability.page import page; sys.stdout.write(page(json.load(sys.stdin)))"
     results = (BENCHMARKS / "reliability" / "results.json").read_bytes()
-    done = subprocess.run([sys.executable, "-c", code], cwd=BENCHMARKS, input=results, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=BENCHMARKS, input=results, stdout=subprocess.PIPE, check=True
+    )
     shown = (BENCHMARKS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
     assert done.stdout.decode() == shown, "give: python -m reliability --page"

@@ -15,6 +15,7 @@ from invariance.core.artefacts import Artefact, Figure, Formula, Lines, Table
 from invariance.core.text import printable
 from invariance.report.page import Block, Page
 from invariance.report.policy import policy
+from invariance.report.render.cells import cell, words
 from invariance.report.render.charts import charts, embedded, explained, legend
 from invariance.report.render.formulas import as_html
 from invariance.report.render.palette import Palette, palette
@@ -22,7 +23,7 @@ from invariance.report.render.sheets import is_empty, sheets
 
 NUMBERS = 400
 """Numbers of a figure up to which they are also listed beneath it."""
-MAX_LINES = 5000
+MAX_LINES = 2000
 """Lines of a table that a page shows."""
 SEPARATOR = "|"
 """Between the options that a version is shown for."""
@@ -48,7 +49,7 @@ def _environment(colours: Palette) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["formula"] = lambda text: Markup(as_html(text))  # noqa: S704 - it escapes
+    environment.globals |= {"cell": cell, "words": words}
     environment.filters["shortened"] = _shortened
     environment.filters["packed"] = lambda text: packed(str(text))
     environment.globals |= {"sheets": sheets, "caption": _caption, "view": partial(_view, colours)}

@@ -80,24 +80,29 @@ def study_block(stored: StoredRuns, plans: Sequence[Plan], asked: Asked) -> Show
 
 def curve_blocks(settings: Sequence[Setting], asked: Asked) -> tuple[tuple[Block, ...], str]:
     """Accuracy over environments by every rule, a block for each data set; and what was left out."""
-    made = {}
-    for rule, collapsed in product(asked.rules, asked.seeds):
+    chosen = {}
+    for rule in asked.rules:
         try:
-            own = [setting.selected_by(rule, with_collapsed=collapsed) for setting in settings]
+            chosen[rule] = [setting.selected_by(rule) for setting in settings]
         except BadValue:
             continue
-        included = ", collapsed seeds included" if collapsed else ""
-        made[rule, collapsed] = spectra(own, f"checkpoint: {label(rule)}{included}")
+    some = any(row.collapsed for own in chosen.values() for setting in own for row in setting.rows.values())
+    seeds = asked.seeds if some else asked.seeds[:1]
+    made = {}
+    for rule, own in chosen.items():
+        for collapsed in seeds:
+            included = ", collapsed seeds included" if collapsed else ""
+            every = [setting.with_collapsed(collapsed) for setting in own]
+            made[rule, collapsed] = spectra(every, f"checkpoint: {label(rule)}{included}")
     figures, left_out = made[asked.selection, asked.with_collapsed]
-    rules = [rule for rule in asked.rules if (rule, False) in made]
     blocks = []
     for figure in figures:
 
-        def version(chosen: dict[str, object], name: str = figure.name) -> tuple[Artefact, ...]:
-            shown, _ = made[str(chosen["checkpoint"]), bool(chosen["seeds"])]
+        def version(asked_for: dict[str, object], name: str = figure.name) -> tuple[Artefact, ...]:
+            shown, _ = made[str(asked_for["checkpoint"]), bool(asked_for["seeds"])]
             return tuple(other for other in shown if other.name == name)
 
-        options: Options = {"checkpoint": rules, "seeds": asked.seeds}
+        options: Options = {"checkpoint": list(chosen), "seeds": seeds}
         blocks.append(versions(figure.name, figure.title, options, version, {}))
     return tuple(blocks), left_out
 
