@@ -40,21 +40,18 @@ def sampler() -> BatchSampler:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("max_direct", [0, 4], ids=["written", "direct"])
 @pytest.mark.parametrize(
     "order",
     [range(BATCHES), [*range(13), 5, 0, 12, 13], [20, 21, 30, 31, 3, 32, 39]],
     ids=["in order", "back", "ahead"],
 )
-def test_batches_are_those_of_the_sampler(rows, monkeypatch, max_direct, order):
-    monkeypatch.setattr(batch_reader, "MAX_DIRECT", max_direct)
+def test_batches_are_those_of_the_sampler(rows, order):
     x, stored = rows
     expected, reader = sampler(), BatchReader.of(stored, sampler())
     for t in order:
         numbers, inputs = reader.read(t, BATCHES)
         assert torch.equal(numbers.long(), expected.rows(t))
         assert np.array_equal(inputs, x[expected.rows(t)])
-    assert (reader.windows is not None) == (max_direct == 0)
 
 
 def test_rows_in_memory_and_full_batches_need_no_reader(rows):

@@ -60,7 +60,7 @@ class RowFile:
 
     def write(self, start: int, rows: NDArray[Any]) -> None:
         """Write some rows from row ``start`` on."""
-        content, place = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data, start * self.row_bytes
+        content, place = _bytes(rows), start * self.row_bytes
         with _room(self.folder, len(self) * self.row_bytes):
             while content:
                 written = os.pwrite(self.file.fileno(), content, place)
@@ -71,13 +71,17 @@ class RowFile:
         if not isinstance(rows, slice):
             return self._taken(rows)
         start, stop, _ = rows.indices(len(self))
-        found, into = self._empty(stop - start)
-        self._read(into, start)
-        return found
+        return self.read(start, np.empty((stop - start, *self.shape[1:]), self.dtype))
+
+    def read(self, start: int, into: NDArray[Any]) -> NDArray[Any]:
+        """Fill an array with the rows from row ``start`` on."""
+        self._read(_bytes(into), start)
+        return into
 
     def _taken(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Rows by their numbers, read in the order of the file, neighbours together."""
-        found, into = self._empty(len(rows))
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        into = _bytes(found)
         order = rows.argsort(kind="stable")
         places, size = rows[order], self.row_bytes
         piece = max(1, PIECE_BYTES // size)
@@ -91,11 +95,6 @@ class RowFile:
                 found[order[a:b]] = self[first : last + 1].take(places[a:b] - first, axis=0)
         return found
 
-    def _empty(self, rows: int) -> tuple[NDArray[Any], memoryview]:
-        """Room for some rows, and its bytes."""
-        found = np.empty((rows, *self.shape[1:]), self.dtype)
-        return found, found.reshape(-1).view(np.uint8).data
-
     def _read(self, into: memoryview, start: int) -> None:
         """Read from row ``start`` on; the system reads no more than 2 GB at once."""
         place = start * self.row_bytes
@@ -104,6 +103,11 @@ class RowFile:
             if not read:
                 raise BadValue("a temporary file of encoded rows is shorter than it was; is the disk full? Try again")
             into, place = into[read:], place + read
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    """Of an array that is contiguous; they may be written to."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 @contextmanager

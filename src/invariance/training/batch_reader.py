@@ -7,8 +7,6 @@ consecutive batches and fits into memory. Every row that is drawn is read twice 
 the batches are those of the sampler, to the last bit.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -20,22 +18,19 @@ from invariance.training.sampler import BatchSampler
 
 WINDOW_BYTES = 64 << 20
 """Of the rows of a window; a batch that is larger is a window."""
-PIECE_BYTES = 32 << 20
-"""Of the rows that are distributed to their windows at once."""
-MAX_DIRECT = 4
-"""Up to so many windows, each is read from the file itself: that is cheaper than to write one."""
+PIECE_BYTES = 16 << 20
+"""Of the rows that are distributed to their windows at once. Memory of this size is used again, not given back."""
 
 
 class BatchReader:
     """Rows and inputs of the batches of a sampler, as ``x[rows]`` gives them; quick where they are read in order."""
 
     def __init__(self, x: StoredRows, file: RowFile, sampler: BatchSampler) -> None:
-        self.x, self.file, self.sampler = x, file, sampler
+        self.x, self.sampler = x, sampler
         self.size = sum(sampler.counts)
         self.each = max(1, WINDOW_BYTES // (self.size * file.row_bytes))  # batches in a window
+        self.windows = _Windows(file, self.each * self.size)
         self.first, self.rows = 0, torch.empty(0, dtype=torch.int32)  # of the batches that are prepared
-        self.windows: _Windows | None = None
-        self.window, self.inputs = -1, torch.empty(0)
 
     @classmethod
     def of(cls, x: object, sampler: BatchSampler | None) -> "BatchReader | None":
@@ -51,56 +46,59 @@ class BatchReader:
             return rows, self.x[rows].tensor()
         if (t - self.first) * self.size >= len(self.rows):
             self._prepare(t, end)
-        window, offset = divmod(t - self.first, self.each)
-        if window != self.window:
-            self.inputs = torch.empty(0)  # makes room
-            self.window, self.inputs = window, self._read(window)
         start = (t - self.first) * self.size
-        return self.rows[start : start + self.size], self.inputs[offset * self.size : (offset + 1) * self.size]
+        part = slice(start, start + self.size)
+        return self.rows[part], self.windows.take(part)
 
     def _prepare(self, t: int, end: int) -> None:
         """The batches from ``t`` on that have as many rows as there are."""
         many = max(1, min(end - t, -(-len(self.x) // self.size)))
-        self.windows, self.window, self.inputs = None, -1, torch.empty(0)
         dtype = torch.int32 if len(self.x) < 2**31 else torch.int64
         self.first, self.rows = t, torch.cat([self.sampler.rows(t + i).to(dtype) for i in range(many)])
-        if many > MAX_DIRECT * self.each:
-            self.windows = _Windows(self.file, self.x[self.rows].index.numpy(), self.each * self.size)
-
-    def _read(self, window: int) -> Tensor:
-        if self.windows:
-            return self.windows.read(window)
-        start = window * self.each * self.size
-        return self.x[self.rows[start : start + self.each * self.size]].tensor()
+        self.windows.fill(self.x[self.rows].index.numpy())
 
 
 class _Windows:
-    """A file with the rows ``rows`` of another, in windows of ``size``, and where in its window each of them is."""
+    """Rows of a file in an order of their own, in a second file: window after window, of ``size`` rows each.
 
-    def __init__(self, source: RowFile, rows: NDArray[np.integer], size: int) -> None:
-        self.file = RowFile.temporary(source.folder, (len(rows), *source.shape[1:]), source.dtype)
-        self.size, self.places = size, np.empty(len(rows), np.int32)
-        self.filled = [0] * -(-len(rows) // size)
-        for draws in _pieces(rows.argsort(), max(1, PIECE_BYTES // source.row_bytes)):
-            self._append(source, rows, draws)
+    In its window, a row is at the next free place. Only these places are in memory, and one window.
+    """
 
-    def _append(self, source: RowFile, rows: NDArray[np.integer], draws: NDArray[np.int64]) -> None:
+    def __init__(self, source: RowFile, size: int) -> None:
+        self.source, self.size = source, size
+        self.file: RowFile | None = None
+        self.places = np.empty(0, np.int32)
+        self.window, self.content = -1, np.empty((0, *source.shape[1:]), source.dtype)
+
+    def fill(self, rows: NDArray[np.integer]) -> None:
+        """Read ``rows`` in the order of the file, and write each to its window."""
+        source, self.window = self.source, -1
+        if not self.file or len(self.file) < len(rows):
+            self.file = RowFile.temporary(source.folder, (len(rows), *source.shape[1:]), source.dtype)
+        self.places, filled = np.empty(len(rows), np.int32), [0] * -(-len(rows) // self.size)
+        order, piece = rows.argsort(), max(1, PIECE_BYTES // source.row_bytes)
+        for start in range(0, len(rows), piece):
+            self._append(self.file, rows, order[start : start + piece], filled)
+
+    def _append(self, file: RowFile, rows: NDArray[np.integer], draws: NDArray[np.int64], filled: list[int]) -> None:
         """Write some of the rows, by their places among all, each to the end of its window."""
         draws = draws[(draws // self.size).argsort(kind="stable")]
-        content, windows, start = source[rows[draws]], draws // self.size, 0
+        content, windows, start = self.source[rows[draws]], draws // self.size, 0
         for end in (np.flatnonzero(np.diff(windows, append=-1)) + 1).tolist():
-            window = int(windows[start])
-            first = self.filled[window]
-            self.file.write(window * self.size + first, content[start:end])
-            self.places[draws[start:end]] = np.arange(first, first + end - start)
-            self.filled[window] += end - start
+            window, many = int(windows[start]), end - start
+            first = filled[window]
+            file.write(window * self.size + first, content[start:end])
+            self.places[draws[start:end]] = np.arange(first, first + many)
+            filled[window] += many
             start = end
 
-    def read(self, window: int) -> Tensor:
-        """The rows of a window in their order."""
-        part = slice(window * self.size, (window + 1) * self.size)
-        return torch.from_numpy(self.file[part]).index_select(0, torch.from_numpy(self.places[part]))
-
-
-def _pieces(values: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
-    return (values[start : start + size] for start in range(0, len(values), size))
+    def take(self, part: slice) -> Tensor:
+        """Consecutive rows of one window."""
+        window = part.start // self.size
+        if window != self.window and self.file:
+            first, last = window * self.size, min((window + 1) * self.size, len(self.places))
+            if len(self.content) < last - first:
+                self.content = np.empty((self.size, *self.source.shape[1:]), self.source.dtype)
+            self.file.read(first, self.content[: last - first])
+            self.window = window
+        return torch.from_numpy(self.content).index_select(0, torch.from_numpy(self.places[part]))
