@@ -53,7 +53,7 @@ class BatchReader:
     def _prepare(self, t: int, end: int) -> None:
         """The batches from ``t`` on that have as many rows as there are."""
         many = max(1, min(end - t, -(-len(self.x) // self.size)))
-        dtype = torch.int32 if len(self.x) < 2**31 else torch.int64
+        dtype = torch.int32 if len(self.windows.source) < 2**31 else torch.int64
         self.first, self.rows = t, torch.cat([self.sampler.rows(t + i).to(dtype) for i in range(many)])
         self.windows.fill(self.x[self.rows].index.numpy())
 
