@@ -76,7 +76,7 @@ class Reuse(Counter[str]):
 
     def see(self, event: "Event") -> None:
         """Take note of a run that is done."""
-        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+        self.update(runs=1, sharing=int(event.reused > 0), reused=event.reused, updates=event.steps)
 
     def say(self) -> None:
         """A line on standard error, if there is something to say."""

@@ -71,11 +71,17 @@ class Batch:
         offset, weight = (values if values is None else values.to(device) for values in (self.offset, self.weight))
         return replace(self, x=x, y=self.y.to(device), offset=offset, weight=weight)
 
-    def take(self, rows: Tensor, counts: tuple[int, ...], shard: Shard | None = None) -> "Batch":
-        """A smaller batch; ``rows`` are sorted by environment. Of these, ``shard`` takes one rank's part."""
+    def take(
+        self, rows: Tensor, counts: tuple[int, ...], shard: Shard | None = None, x: Tensor | None = None
+    ) -> "Batch":
+        """A smaller batch; ``rows`` are sorted by environment. Of these, ``shard`` takes one rank's part.
+
+        ``x`` are the inputs of these rows, where they are read already.
+        """
         rows, counts = (rows[shard.rows], shard.own) if shard else (rows, counts)
         here = rows.to(self.y.device)
-        x = self.x.index_select(0, here) if isinstance(self.x, Tensor) else loaded(self.x[rows])
+        if x is None:
+            x = self.x.index_select(0, here) if isinstance(self.x, Tensor) else loaded(self.x[rows])
         own = _of(self.offset, here), _of(self.weight, here)
         return Batch(x, self.y.index_select(0, here), counts, self.family, *own, shard)
 

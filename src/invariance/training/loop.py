@@ -25,6 +25,7 @@ from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.training.batch_reader import BatchReader
 from invariance.training.masks import Masks
 from invariance.training.sampler import BatchSampler
 
@@ -81,6 +82,7 @@ class Training:
         sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
         samplers = [BatchSampler(names, self.data.counts, size, seed) if size else None for size in sizes]
         self.samplers = [(sampler, shard(sampler.counts if sampler else self.data.counts)) for sampler in samplers]
+        self.reader: BatchReader | None = None
         self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
         self.model = self._prepared(model)
         self.norms = batch_norms(self.model)
@@ -182,9 +184,19 @@ class Training:
 
     def _rows(self, t: int) -> Batch:
         sampler, part = self.samplers[t >= self.switch]
-        if sampler:
-            return self.data.take(sampler.rows(t), sampler.counts, part).to(self.device)
-        return self._full if part else self.data
+        if not sampler:
+            return self._full if part else self.data
+        if not part and (reader := self._reader(sampler)):
+            rows, x = reader.read(t, self.steps if t >= self.switch else self.switch)
+        else:
+            rows, x = sampler.rows(t), None
+        return self.data.take(rows, sampler.counts, part, x).to(self.device)
+
+    def _reader(self, sampler: BatchSampler) -> BatchReader | None:
+        """The reader of a sampler's batches, where they are read from a file; that of another one is given up."""
+        if not self.reader or self.reader.sampler is not sampler:
+            self.reader = BatchReader.of(self.data.x, sampler)
+        return self.reader
 
     @cached_property
     def _full(self) -> Batch:
