@@ -28,12 +28,13 @@ from invariance.methods.base import Method, Move
 from invariance.models.base import Model, linear
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.biased_expert import FOLD, log_posterior
+from invariance.training.biased_expert import log_posterior
+from invariance.training.gaussian_expert import units
+from invariance.training.interaction import FOLD, at_target
 from invariance.training.loop import Training, arranged
 
 DROPOUT = 0.8
 """The share of the inputs' entries that an update of the classifier does not see, where the recipe has dropout."""
-NUMBERS = "targets are numbers, and the logit offset is for classes"
 ONE_ENVIRONMENT = "there is one environment alone"
 NO_CUE = "no cue was found whose relation to the label differs between environments"
 
@@ -56,11 +57,18 @@ class EnvironmentClassification(Method):
         """One move."""
 
         def loss() -> Tensor:
-            rows = torch.arange(len(batch.y), device=batch.y.device)
-            own = log_posterior(model(batch.x), batch.environments)[rows, batch.y.long()]
-            return -batch.pooled_mean(own.gather(1, batch.environment.unsqueeze(1)).squeeze(1))
+            return -batch.pooled_mean(log_likelihood(model(batch.x), batch))
 
         yield Move(loss, self.l2)
+
+
+def log_likelihood(f: Tensor, batch: Batch) -> Tensor:
+    """log P(e | x, y) of every row; for numbers log P(y, e | x), with a mean of y for each environment; [n]."""
+    own = batch.environment.unsqueeze(1)
+    if batch.family.labels:
+        return at_target(log_posterior(f, batch.environments), batch).gather(1, own).squeeze(1)
+    means, logits = f.split(batch.environments, 1)
+    return logits.log_softmax(1).gather(1, own).squeeze(1) - batch.family.loss(means.gather(1, own), batch.y)
 
 
 def stage(
@@ -70,7 +78,7 @@ def stage(
 
     That is where the recipe says so, where targets are no labels, and where there is one environment alone.
     """
-    if not recipe.debias or not family.labels or len(environments) < 2:
+    if not recipe.debias or len(environments) < 2:
         return None
     environments = arranged(environments, recipe, seed)
     classifier = environment_classifier(model, environments, family, seed)
@@ -85,7 +93,7 @@ def stage(
         dropout=dropout,
         penalty_batch_size=None,
     )
-    parts = [training_part(e) for e in environments]
+    parts = [training_part(e) for e in (environments if family.labels else standardised(environments, family))]
     return Training(classifier, EnvironmentClassification(), parts, how, family, seed)
 
 
@@ -94,8 +102,14 @@ def environment_classifier(model: Model, environments: Sequence[Environment], fa
     fresh = deepcopy(model)
     with torch.no_grad():
         z = fresh.eval().represent(environments[0].x[:1])
-    head = linear(z.shape[1], family.labels * len(environments), generator(seed, "teller"))
+    head = linear(z.shape[1], (family.labels or 2) * len(environments), generator(seed, "teller"))
     return Model(fresh.features, head.to(z.device, z.dtype))
+
+
+def standardised(environments: Sequence[Environment], family: Family) -> list[Environment]:
+    """With targets of mean 0 and variance 1."""
+    mean, deviation = units(Batch.of(environments, family))
+    return [replace(e, y=(e.y - mean) / deviation) for e in environments]
 
 
 def training_part(environment: Environment) -> Environment:
@@ -106,6 +120,4 @@ def training_part(environment: Environment) -> Environment:
 
 def no_offset(environments: int, family: Family) -> str:
     """Why a run that was to be debiased has no logit offset."""
-    if not family.labels:
-        return f"trained without a logit offset: {NUMBERS}"
     return f"trained without a logit offset: {ONE_ENVIRONMENT if environments < 2 else NO_CUE}"

@@ -1,0 +1,73 @@
+r"""P(y | x, e): one linear head per environment, w + d_e, on the features of the environment classifier.
+
+The heads are convex problems, fitted on the rows that the classifier was trained on. The ridge is on d_e, so
+environments share a head as far as their rows do not say otherwise. Of every row it is known what each environment's
+head says, not its own alone.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from invariance.core.batch import Batch
+from invariance.core.families import Categorical
+from invariance.evaluation.scores import outputs
+from invariance.models.base import Model
+from invariance.training.interaction import Posterior, centred, held_out, minimise, weights
+
+RIDGE = 1e-3
+"""The weight of Σ_e ‖d_e‖², beside the mean loss."""
+
+
+def features(classifier: Model, data: Batch) -> Tensor:
+    """z of every row, standardised, and a constant, [n, d + 1]."""
+    z = outputs(Model(classifier.features, nn.Identity()), data.x).flatten(1).double()
+    z = (z - z.mean(0)) / z.std(0).clamp(min=1e-6)
+    return torch.cat([z, torch.ones(len(z), 1, dtype=z.dtype)], 1)
+
+
+def label_posterior(classifier: Model, data: Batch) -> Posterior:
+    """What the heads say about the label of every row."""
+    table = environment_heads(features(classifier, data), data).log_softmax(1)  # [n, K, E]
+    common = table.mean(2)
+    return Posterior(common, centred(table), of_labels=True)
+
+
+def environment_heads(z: Tensor, data: Batch) -> Tensor:
+    """Outputs of the head of every environment on every row, [n, K, E]."""
+    train, labels, family = ~held_out(data), data.family.labels, Categorical(data.family.labels)
+    shared = torch.zeros(z.shape[1], labels, dtype=z.dtype, requires_grad=True)
+    own = torch.zeros(data.environments, *shared.shape, dtype=z.dtype, requires_grad=True)
+    weight, e, y = weights(data)[train], data.environment[train], data.y.long()[train]
+    parts = [z[train][e == i] for i in range(data.environments)]
+
+    def loss() -> Tensor:
+        f = torch.cat([part @ (shared + own[i]) for i, part in enumerate(parts)])
+        return (weight * family.loss(f, y)).sum() / weight.sum() + RIDGE * own.square().sum()
+
+    minimise(loss, [shared, own])
+    return torch.einsum("nd,edk->nke", z, (shared + own).detach())
+
+
+class Heads(NamedTuple):
+    """P(y | x, e) of a number: Gaussian."""
+
+    mean: Tensor
+    """μ_e(x) of every row, [n, E]."""
+    variance: Tensor
+    """V_e, that of y around the mean in its own environment, [E]."""
+
+
+def regression_heads(z: Tensor, data: Batch) -> Heads:
+    """Ridge regressions, one in each environment."""
+    held, weight, y = held_out(data), weights(data), data.y
+    means, variances = [], []
+    for e in range(data.environments):
+        own = data.environment == e
+        part = own & ~held
+        zw = z[part] * weight[part].unsqueeze(1)
+        ridge = RIDGE * weight[part].sum() * torch.eye(z.shape[1], dtype=z.dtype)
+        means.append(z @ torch.linalg.solve(zw.T @ z[part] + ridge, zw.T @ y[part]))
+        variances.append((weight * (y - means[-1]).square())[own].sum() / weight[own].sum())
+    return Heads(torch.stack(means, 1), torch.stack(variances))
