@@ -22,12 +22,10 @@ from invariance.models.base import Model
 from invariance.training.cue_states import cue_states, log_likelihood
 from invariance.training.environment_heads import label_posterior
 from invariance.training.gaussian_expert import gaussian_offset
-from invariance.training.interaction import LEVEL, Posterior, centred, fitted, held_out, p_value
+from invariance.training.interaction import LEVEL, Posterior, centred, environment_known, fitted, p_value
 
 PROBE_ROWS = 4096
 """How many rows go through the classifier together."""
-KNOWN = 0.95
-"""Where inputs alone name the environment of so many held-out rows, heads of each environment are asked, too."""
 
 
 def log_posterior(f: Tensor, environments: int) -> Tensor:
@@ -74,8 +72,7 @@ def confirmed(classifier: Model, data: Batch) -> Posterior | None:
     found = posterior(classifier, data)
     if p_value(found, data) < LEVEL:
         return found
-    held = held_out(data)
-    if (found.common.argmax(1) == data.environment)[held].double().mean() < KNOWN:
+    if not environment_known(found.common, data):
         return None
-    found = label_posterior(classifier, data)
+    found = label_posterior(data)
     return found if p_value(found, data) < LEVEL else None

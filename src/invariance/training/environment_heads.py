@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from invariance.core.batch import Batch
 from invariance.core.families import Categorical
+from invariance.core.inputs import floats
 from invariance.evaluation.scores import outputs
 from invariance.models.base import Model
 from invariance.training.interaction import Posterior, centred, held_out, minimise, weights
@@ -23,13 +24,28 @@ RIDGE = 1e-3
 def features(classifier: Model, data: Batch) -> Tensor:
     """z of every row, standardised, and a constant, [n, d + 1]."""
     z = outputs(Model(classifier.features, nn.Identity()), data.x).flatten(1).double()
-    z = (z - z.mean(0)) / z.std(0).clamp(min=1e-6)
+    return _scaled(z - z.mean(0))
+
+
+def inputs_within(data: Batch) -> Tensor:
+    """Columns of every row beside their means in its environment, standardised, and a constant, [n, d + 1].
+
+    Where inputs tell the environment, features do, too, and a unit that is on in one environment alone says nothing in
+    another. So heads are linear in the columns. An environment's own means are taken out, or else a head would be asked
+    about inputs far from all that it was fitted on.
+    """
+    x = floats(data.x).flatten(1).double()
+    return _scaled(x - data.mean(x)[data.environment])
+
+
+def _scaled(z: Tensor) -> Tensor:
+    z = z / z.std(0).clamp(min=1e-6)
     return torch.cat([z, torch.ones(len(z), 1, dtype=z.dtype)], 1)
 
 
-def label_posterior(classifier: Model, data: Batch) -> Posterior:
+def label_posterior(data: Batch) -> Posterior:
     """What the heads say about the label of every row."""
-    table = environment_heads(features(classifier, data), data).log_softmax(1)  # [n, K, E]
+    table = environment_heads(inputs_within(data), data).log_softmax(1)  # [n, K, E]
     common = table.mean(2)
     return Posterior(common, centred(table), of_labels=True)
 

@@ -28,8 +28,15 @@ from invariance.core.batch import Batch
 from invariance.evaluation.scores import outputs
 from invariance.models.base import Model
 from invariance.training.cue_states import KEPT, PRIOR
-from invariance.training.environment_heads import Heads, features, regression_heads
-from invariance.training.interaction import LEVEL, Posterior, p_value, weights
+from invariance.training.environment_heads import Heads, features, inputs_within, regression_heads
+from invariance.training.interaction import (
+    LEVEL,
+    Posterior,
+    environment_known,
+    p_value,
+    regression_p_value,
+    weights,
+)
 
 
 class Units(NamedTuple):
@@ -50,31 +57,43 @@ def gaussian_offset(classifier: Model, data: Batch) -> Tensor | None:
     """o of every row for numbers, [n, 2]; None where no cue is found."""
     mean, deviation = units(data)
     data = replace(data, y=(data.y.double() - mean) / deviation)
-    heads = regression_heads(features(classifier, data), data)
-    natural = heads.mean / heads.variance  # [n, E]
-    h = natural - natural.mean(1, keepdim=True)
-    if p_value(gaussian_posterior(classifier, heads, h, data), data) >= LEVEL:
+    variance = regression_heads(features(classifier, data), data).variance
+    h = confirmed(classifier, data)
+    if h is None:
         return None
     first, second = likelihood(cue_statistic(h), data)
-    precision = max(1.0, float((1 / heads.variance - second).mean()))  # 1/v, at least that of a constant
+    precision = max(1.0, float((1 / variance - second).mean()))  # 1/v, at least that of a constant
     shift = (h - (first - first.mean(1, keepdim=True))).mean(0)  # β₁
     own = (first + shift).gather(1, data.environment.unsqueeze(1)).squeeze(1) / precision
-    more = (1 / heads.variance / precision - 1)[data.environment]
+    more = (1 / variance / precision - 1)[data.environment]
     return torch.stack([deviation * own + mean * more, more], 1).to(torch.get_default_dtype())
 
 
-def gaussian_posterior(classifier: Model, heads: Heads, h: Tensor, data: Batch) -> Posterior:
+def confirmed(classifier: Model, data: Batch) -> Tensor | None:
+    """An interaction h_e(x) that held-out rows confirm, [n, E]; as for classes, where inputs tell the environment."""
+    common = outputs(classifier, data.x)[:, data.environments :].double().log_softmax(1)  # log P(e | x)
+    known = environment_known(common, data)
+    heads = regression_heads(inputs_within(data) if known else features(classifier, data), data)
+    natural = heads.mean / heads.variance
+    h = natural - natural.mean(1, keepdim=True)
+    if known:
+        between = heads.mean.mean(1)
+        own = heads.mean.gather(1, data.environment.unsqueeze(1)).squeeze(1) - between
+        return h if regression_p_value(between, own, data) < LEVEL else None
+    return h if p_value(gaussian_posterior(common, heads, h), data) < LEVEL else None
+
+
+def gaussian_posterior(common: Tensor, heads: Heads, h: Tensor) -> Posterior:
     """log P(e | x, y) of every row as log P(e | x) + slope·(y − E[y | x]) h_e(x), a polynomial in y.
 
     Of y, only what the inputs do not say: then errors of P(e | x) do not look like an interaction.
     """
-    common = outputs(classifier, data.x)[:, data.environments :].double().log_softmax(1)
     expected = (common.exp() * heads.mean).sum(1, keepdim=True)
     return Posterior(common, torch.stack([-expected * h, h, torch.zeros_like(h)], 1))
 
 
 def cue_statistic(h: Tensor) -> Tensor:
-    """s: the leading principal components of h [n, E] that keep ``KEPT`` of its variance, each of variance 1, [n, d]."""
+    """s: the leading principal components of h [n, E] that keep ``KEPT`` of its variance, scaled to 1, [n, d]."""
     h = h - h.mean(0)
     variance, directions = torch.linalg.eigh(h.T @ h / len(h))
     variance, directions = variance.flip(0).clamp(min=0), directions.flip(1)
@@ -83,7 +102,7 @@ def cue_statistic(h: Tensor) -> Tensor:
 
 
 def likelihood(s: Tensor, data: Batch) -> tuple[Tensor, Tensor]:
-    """η₁ [n, E] and η₂ [E] of P(s | y, e), from weighted moments, each mixed with ``PRIOR`` rows of all environments."""
+    """η₁ [n, E] and η₂ [E] of P(s | y, e), from weighted moments, mixed with ``PRIOR`` rows of all environments."""
     u = torch.cat([torch.ones_like(s[:, :1]), data.y.unsqueeze(1), s], 1)  # [n, 2 + d]
     weight = weights(data)
     squares = torch.zeros(data.environments, u.shape[1], u.shape[1], dtype=u.dtype)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from invariance.core.batch import Batch
 
@@ -23,6 +24,8 @@ LEVEL = 0.01
 """The interaction must improve predictions of held-out rows, at this level."""
 FOLD = 5
 """One row in so many is not trained on."""
+KNOWN = 0.95
+"""Inputs tell the environment where they alone name that of so many held-out rows."""
 POWERS = 3
 """T(y) of a number has so many entries."""
 
@@ -36,11 +39,6 @@ class Posterior(NamedTuple):
     """Of target and environment, [n, P, E]."""
     of_labels: bool = False
     """Whether L is log P(y | x, e)."""
-
-
-def statistics(family_labels: int) -> int:
-    """P, how many entries T(y) has."""
-    return family_labels or POWERS
 
 
 def at_target(values: Tensor, data: Batch) -> Tensor:
@@ -64,6 +62,11 @@ def held_out(data: Batch) -> Tensor:
     return torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts])
 
 
+def environment_known(common: Tensor, data: Batch) -> bool:
+    """Whether inputs tell the environment, by the part of log P(e | x, y) that all labels share, [n, E]."""
+    return bool((common.argmax(1) == data.environment)[held_out(data)].double().mean() >= KNOWN)
+
+
 def p_value(found: Posterior, data: Batch) -> float:
     """The probability that chance alone makes the interaction help as much to predict held-out rows.
 
@@ -78,6 +81,23 @@ def p_value(found: Posterior, data: Batch) -> float:
     if with_it.slope <= 0:
         return 1.0
     return math.erfc(math.sqrt(max(without.loss - with_it.loss, 0.0)))
+
+
+def regression_p_value(common: Tensor, interaction: Tensor, data: Batch) -> float:
+    """The same for predictions of a number: ``interaction`` [n] is tested beside ``common`` [n].
+
+    Environments may have constants of their own.
+    """
+    held = held_out(data)
+    root = weights(data)[held].sqrt()
+    constants = functional.one_hot(data.environment, data.environments).double()
+    columns = torch.cat([constants, common.unsqueeze(1), interaction.unsqueeze(1)], 1)[held] * root.unsqueeze(1)
+    y = (data.y[held] * root).unsqueeze(1)
+    without, with_it = (torch.linalg.lstsq(x, y, driver="gelsd").solution for x in (columns[:, :-1], columns))
+    if with_it[-1] <= 0:
+        return 1.0
+    before, after = (float((y - x @ w).square().sum()) for x, w in ((columns[:, :-1], without), (columns, with_it)))
+    return math.erfc(math.sqrt(max(0.5 * len(y) * math.log(max(before, 1e-300) / max(after, 1e-300)), 0.0)))
 
 
 class Fit(NamedTuple):
