@@ -15,6 +15,7 @@ from invariance.core.families import Categorical
 from invariance.core.inputs import floats
 from invariance.evaluation.scores import outputs
 from invariance.models.base import Model
+from invariance.training.cue_states import PRIOR
 from invariance.training.interaction import Posterior, centred, held_out, minimise, weights
 
 RIDGE = 1e-3
@@ -76,14 +77,25 @@ class Heads(NamedTuple):
 
 
 def regression_heads(z: Tensor, data: Batch) -> Heads:
-    """Ridge regressions, one in each environment."""
+    """Ridge regressions, one in each environment; variances are mixed with ``PRIOR`` rows of all environments."""
     held, weight, y = held_out(data), weights(data), data.y
-    means, variances = [], []
+    means = []
     for e in range(data.environments):
-        own = data.environment == e
-        part = own & ~held
+        part = (data.environment == e) & ~held
         zw = z[part] * weight[part].unsqueeze(1)
-        ridge = RIDGE * weight[part].sum() * torch.eye(z.shape[1], dtype=z.dtype)
+        ridge = RIDGE * (1 + weight[part].sum()) * torch.eye(z.shape[1], dtype=z.dtype)
         means.append(z @ torch.linalg.solve(zw.T @ z[part] + ridge, zw.T @ y[part]))
-        variances.append((weight * (y - means[-1]).square())[own].sum() / weight[own].sum())
-    return Heads(torch.stack(means, 1), torch.stack(variances))
+    mean = torch.stack(means, 1)
+    squares = (y - mean.gather(1, data.environment.unsqueeze(1)).squeeze(1)).square()
+    return Heads(mean, mixed(data.mean(squares), by_environment(weight, data)).clamp(min=1e-6))
+
+
+def by_environment(weight: Tensor, data: Batch) -> Tensor:
+    """What the rows of each environment weigh together, [E]."""
+    return torch.zeros(data.environments, dtype=weight.dtype).index_add(0, data.environment, weight)
+
+
+def mixed(averages: Tensor, count: Tensor) -> Tensor:
+    """Averages over the rows of each environment, [E, …], with ``PRIOR`` rows of all environments among them."""
+    everywhere = (count * averages).sum(0) / count.sum()
+    return (count * averages + PRIOR * everywhere) / (count + PRIOR)

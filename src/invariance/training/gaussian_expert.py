@@ -27,8 +27,15 @@ from torch import Tensor
 from invariance.core.batch import Batch
 from invariance.evaluation.scores import outputs
 from invariance.models.base import Model
-from invariance.training.cue_states import KEPT, PRIOR
-from invariance.training.environment_heads import Heads, features, inputs_within, regression_heads
+from invariance.training.cue_states import KEPT
+from invariance.training.environment_heads import (
+    Heads,
+    by_environment,
+    features,
+    inputs_within,
+    mixed,
+    regression_heads,
+)
 from invariance.training.interaction import (
     LEVEL,
     Posterior,
@@ -37,6 +44,9 @@ from invariance.training.interaction import (
     regression_p_value,
     weights,
 )
+
+MAX_CUES = 6
+"""No more principal components than this."""
 
 
 class Units(NamedTuple):
@@ -97,18 +107,15 @@ def cue_statistic(h: Tensor) -> Tensor:
     h = h - h.mean(0)
     variance, directions = torch.linalg.eigh(h.T @ h / len(h))
     variance, directions = variance.flip(0).clamp(min=0), directions.flip(1)
-    kept = int((variance.cumsum(0) < KEPT * variance.sum()).sum()) + 1
+    kept = min(int((variance.cumsum(0) < KEPT * variance.sum()).sum()) + 1, MAX_CUES)
     return h @ directions[:, :kept] / variance[:kept].sqrt().clamp(min=1e-12)
 
 
 def likelihood(s: Tensor, data: Batch) -> tuple[Tensor, Tensor]:
     """η₁ [n, E] and η₂ [E] of P(s | y, e), from weighted moments, mixed with ``PRIOR`` rows of all environments."""
     u = torch.cat([torch.ones_like(s[:, :1]), data.y.unsqueeze(1), s], 1)  # [n, 2 + d]
-    weight = weights(data)
-    squares = torch.zeros(data.environments, u.shape[1], u.shape[1], dtype=u.dtype)
-    squares = squares.index_add(0, data.environment, weight.view(-1, 1, 1) * u.unsqueeze(2) * u.unsqueeze(1))
-    count = squares[:, :1, :1]
-    moments = (squares + PRIOR * squares.sum(0) / count.sum()) / (count + PRIOR)
+    count = by_environment(weights(data), data).view(-1, 1, 1)
+    moments = mixed(data.outer_mean(u, u), count)
     mean = moments[:, 0, 1:]  # of (y, s), [E, 1 + d]
     covariance = moments[:, 1:, 1:] - mean.unsqueeze(2) * mean.unsqueeze(1)
     a = covariance[:, 1:, 0] / covariance[:, :1, 0].clamp(min=1e-12)  # [E, d]
