@@ -20,7 +20,7 @@ from invariance.core.batch import Batch
 from invariance.evaluation.scores import outputs
 from invariance.models.base import Model
 from invariance.training.cue_states import cue_states, log_likelihood
-from invariance.training.environment_heads import label_posterior
+from invariance.training.environment_heads import inputs_within, label_posterior
 from invariance.training.gaussian_expert import gaussian_offset
 from invariance.training.interaction import LEVEL, Posterior, centred, environment_known, fitted, p_value
 
@@ -66,13 +66,14 @@ def logit_offset(classifier: Model, data: Batch) -> Tensor | None:
 def confirmed(classifier: Model, data: Batch) -> Posterior | None:
     """An interaction that held-out rows confirm.
 
-    Where inputs alone tell the environment, the label adds nothing to P(e | x, y), and the interaction is looked for in
-    P(y | x, e) instead.
+    Where the inputs of a table tell the environment, the label adds nothing to P(e | x, y), and the interaction is
+    looked for in P(y | x, e) instead.
     """
     found = posterior(classifier, data)
     if p_value(found, data) < LEVEL:
         return found
-    if not environment_known(found.common, data):
+    x = inputs_within(data) if environment_known(found.common, data) else None
+    if x is None:
         return None
-    found = label_posterior(data)
+    found = label_posterior(x, data)
     return found if p_value(found, data) < LEVEL else None

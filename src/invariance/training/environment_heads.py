@@ -28,14 +28,18 @@ def features(classifier: Model, data: Batch) -> Tensor:
     return _scaled(z - z.mean(0))
 
 
-def inputs_within(data: Batch) -> Tensor:
+def inputs_within(data: Batch) -> Tensor | None:
     """Columns of every row beside their means in its environment, standardised, and a constant, [n, d + 1].
+
+    None where inputs are no table in memory.
 
     Where inputs tell the environment, features do, too, and a unit that is on in one environment alone says nothing in
     another. So heads are linear in the columns. An environment's own means are taken out, or else a head would be asked
     about inputs far from all that it was fitted on.
     """
-    x = floats(data.x).flatten(1).double()
+    if not isinstance(data.x, Tensor) or data.x.ndim != 2:
+        return None
+    x = floats(data.x).double()
     return _scaled(x - data.mean(x)[data.environment])
 
 
@@ -44,11 +48,10 @@ def _scaled(z: Tensor) -> Tensor:
     return torch.cat([z, torch.ones(len(z), 1, dtype=z.dtype)], 1)
 
 
-def label_posterior(data: Batch) -> Posterior:
-    """What the heads say about the label of every row."""
-    table = environment_heads(inputs_within(data), data).log_softmax(1)  # [n, K, E]
-    common = table.mean(2)
-    return Posterior(common, centred(table), of_labels=True)
+def label_posterior(x: Tensor, data: Batch) -> Posterior:
+    """What heads that are linear in ``x`` say about the label of every row."""
+    table = environment_heads(x, data).log_softmax(1)  # [n, K, E]
+    return Posterior(table.mean(2), centred(table), of_labels=True)
 
 
 def environment_heads(z: Tensor, data: Batch) -> Tensor:

@@ -82,15 +82,15 @@ def gaussian_offset(classifier: Model, data: Batch) -> Tensor | None:
 def confirmed(classifier: Model, data: Batch) -> Tensor | None:
     """An interaction h_e(x) that held-out rows confirm, [n, E]; as for classes, where inputs tell the environment."""
     common = outputs(classifier, data.x)[:, data.environments :].double().log_softmax(1)  # log P(e | x)
-    known = environment_known(common, data)
-    heads = regression_heads(inputs_within(data) if known else features(classifier, data), data)
+    x = inputs_within(data) if environment_known(common, data) else None
+    heads = regression_heads(features(classifier, data) if x is None else x, data)
     natural = heads.mean / heads.variance
     h = natural - natural.mean(1, keepdim=True)
-    if known:
-        between = heads.mean.mean(1)
-        own = heads.mean.gather(1, data.environment.unsqueeze(1)).squeeze(1) - between
-        return h if regression_p_value(between, own, data) < LEVEL else None
-    return h if p_value(gaussian_posterior(common, heads, h), data) < LEVEL else None
+    if x is None:
+        return h if p_value(gaussian_posterior(common, heads, h), data) < LEVEL else None
+    between = heads.mean.mean(1)
+    own = heads.mean.gather(1, data.environment.unsqueeze(1)).squeeze(1) - between
+    return h if regression_p_value(between, own, data) < LEVEL else None
 
 
 def gaussian_posterior(common: Tensor, heads: Heads, h: Tensor) -> Posterior:
