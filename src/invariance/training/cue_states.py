@@ -7,7 +7,7 @@ from invariance.core.batch import Batch
 from invariance.core.seeding import generator
 from invariance.training.interaction import weights
 
-PROBE_ROWS = 4096
+CLUSTER_ROWS = 4096
 """How many rows are clustered."""
 PRIOR = 10.0
 """How many rows of all environments an environment's own likelihood is mixed with."""
@@ -24,7 +24,7 @@ def cue_states(interaction: Tensor) -> Tensor:
     ``KEPT`` of the variance.
     """
     points = interaction.flatten(1)
-    some = points[torch.linspace(0, len(points) - 1, min(len(points), PROBE_ROWS)).long()]
+    some = points[torch.linspace(0, len(points) - 1, min(len(points), CLUSTER_ROWS)).long()]
     labels = states = interaction.shape[1]
     spread = (some - some.mean(0)).square().sum()
     while True:

@@ -1,13 +1,16 @@
-r"""Debiasing: environment-specific cues are removed by a logit offset (a product of experts).
+r"""Debiasing: environment-specific cues are removed by an offset of natural parameters (a product of experts).
 
 A representation is invariant where the environment adds nothing about the label: e ⊥ y | φ(x). So an *environment
 classifier* P(e | x, y), asked which environment a sample comes from given its input and its label, learns what is not
 invariant: the colour of a digit, never its shape, though shape predicts the label too. Its posterior gives a biased
-expert, with logits o in environment e, that knows environment-specific cues alone (`training/biased_expert.py`).
+expert, with natural parameters o in environment e, that knows environment-specific cues alone
+(`training/biased_expert.py`). For classes these are logits; for numbers the precision times the mean, and the
+precision, and the classifier predicts the number, too (`training/gaussian_expert.py`).
 
-The model is trained on loss(f + o, y), the log-likelihood of the product of both experts, so f learns what the biased
-expert does not know (Hinton 2002; Clark et al. 2019). If cues and rest are independent given the label, their log-odds
-add, and the best f is that of the rest alone, the same in every environment. At test time f is used without o.
+The model is trained on the likelihood of the product of both experts, where natural parameters add, loss(f + o, y) for
+classes, so f learns what the biased expert does not know (Hinton 2002; Clark et al. 2019). If cues and rest are
+independent given the label, natural parameters do add, and the best f is that of the rest alone, the same in every
+environment. At test time f is used without o.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +45,10 @@ NO_CUE = "no cue was found whose relation to the label differs between environme
 @final
 @dataclass(frozen=True, config=STRICT)
 class EnvironmentClassification(Method):
-    """min  −mean log P(e | x, y): how the environment classifier is trained; it has an output for each pair (y, e)."""
+    """min  −mean log P(e | x, y): how the environment classifier is trained; it has an output for each pair (y, e).
+
+    For numbers min −mean log P(y, e | x): it has a mean of y and a logit for each e.
+    """
 
     title: ClassVar[str] = "environment classification"
     formula: ClassVar[str] = "min −mean log P(e | x, y)"
@@ -76,7 +82,7 @@ def stage(
 ) -> Training | None:
     """The training of an environment classifier by this recipe; None where there is nothing to debias.
 
-    That is where the recipe says so, where targets are no labels, and where there is one environment alone.
+    That is where the recipe says so, and where there is one environment alone.
     """
     if not recipe.debias or len(environments) < 2:
         return None
@@ -98,7 +104,7 @@ def stage(
 
 
 def environment_classifier(model: Model, environments: Sequence[Environment], family: Family, seed: int) -> Model:
-    """A model like this one, fresh as it is, with an output for every label and environment."""
+    """A model like this one, fresh as it is, with an output for every label and environment; for numbers, two each."""
     fresh = deepcopy(model)
     with torch.no_grad():
         z = fresh.eval().represent(environments[0].x[:1])
@@ -119,5 +125,6 @@ def training_part(environment: Environment) -> Environment:
 
 
 def no_offset(environments: int, family: Family) -> str:
-    """Why a run that was to be debiased has no logit offset."""
-    return f"trained without a logit offset: {ONE_ENVIRONMENT if environments < 2 else NO_CUE}"
+    """Why a run that was to be debiased has no biased expert."""
+    offset = "a logit offset" if family.labels else "a biased expert"
+    return f"trained without {offset}: {ONE_ENVIRONMENT if environments < 2 else NO_CUE}"

@@ -1,7 +1,7 @@
 """Training from the first update to the last: a generator of snapshots, with everything else hung on its outside.
 
 Where the recipe asks for debiasing, an environment classifier is trained first (`training/debiasing.py`); the offset it
-gives is added to the outputs in the training that follows.
+gives is added to the natural parameters in the training that follows.
 """
 
 import math
