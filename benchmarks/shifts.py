@@ -238,17 +238,20 @@ def number(
     mean: float = 0,
     causal: bool = True,
     curved: bool = False,
+    noise: float = 1,
 ) -> Environment:
     """A number, two invariant columns, then one cue for each slope and spread: slope·y with noise of this spread.
 
     Of the invariant columns the first is a cause of the number, or, without ``causal``, follows from it. ``mean`` is
-    that of the cause, or else of the number. ``curved`` is whether the cause works through a sine.
+    that of the cause, or else of the number. ``curved`` is whether the cause works through a sine, and ``noise`` is
+    what else the number, or its effect, depends on.
     """
     first = mean + random.normal(size=rows)
-    second = (np.sin(2 * first) if curved else first) + random.normal(size=rows)
-    (column, y), noise = ((first, second) if causal else (second, first)), random.normal(size=rows)
+    second = (np.sin(2 * first) if curved else first) + noise * random.normal(size=rows)
+    column, y = (first, second) if causal else (second, first)
+    unrelated = random.normal(size=rows)
     columns = [slope * y + spread * random.normal(size=rows) for slope, spread in cues]
-    return made(name, np.column_stack([column, noise, *columns]), y)
+    return made(name, np.column_stack([column, unrelated, *columns]), y)
 
 
 @shift("regression", REVERSED)
@@ -306,6 +309,12 @@ def number_known(random: Random, slope: float = -1, spreads: Sequence[float] = (
 shift("regression, known, nothing spurious", NOTHING)(partial(number_known, slope=1, spreads=(0.5, 0.5)))
 shift("regression, label shift alone", NOTHING)(partial(number_label_shift, cues=False))
 shift("regression, covariate shift", NOTHING)(partial(number_causal, cues=False, curved=True))
+
+
+@shift("regression, noise shifts", NOTHING)
+def number_noise(random: Random) -> Benchmark:
+    """The number depends on its cause alike, with more noise in one environment."""
+    return benchmark([number(random, f"{n}", noise=n) for n in (0.5, 1.5)], number(random, "test"), 0)
 
 
 @shift("regression, no shift", NOTHING)

@@ -92,6 +92,12 @@ def test_a_cue_of_equal_strength_everywhere_gives_no_offset():
     assert gaussian_offset(classifier(), drawn((0.7, 0.7))) is None
 
 
+def test_noise_of_another_variance_is_no_cue():
+    data = drawn()
+    y = data.x[:, 0] + (1.0 + data.environment) * data.x[:, 1]
+    assert gaussian_offset(classifier(), replace(data, x=data.x[:, :1], y=y)) is None
+
+
 def test_a_cue_is_found_where_inputs_tell_the_environment():
     def marked(spreads: tuple[float, ...]) -> Batch:
         data = drawn(spreads)

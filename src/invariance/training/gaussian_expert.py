@@ -80,17 +80,19 @@ def gaussian_offset(classifier: Model, data: Batch) -> Tensor | None:
 
 
 def confirmed(classifier: Model, data: Batch) -> Tensor | None:
-    """An interaction h_e(x) that held-out rows confirm, [n, E]; as for classes, where inputs tell the environment."""
+    """An interaction h_e(x) that held-out rows confirm, [n, E].
+
+    Means must differ: noise of another variance gives an interaction, too, and is no cue. And y must tell the
+    environment beside x, unless x tells it alone: heads that differ because they extrapolate badly do not pass that.
+    """
     common = outputs(classifier, data.x)[:, data.environments :].double().log_softmax(1)  # log P(e | x)
     x = inputs_within(data) if environment_known(common, data) else None
     heads = regression_heads(features(classifier, data) if x is None else x, data)
+    if regression_p_value(heads.mean, data) >= LEVEL:
+        return None
     natural = heads.mean / heads.variance
     h = natural - natural.mean(1, keepdim=True)
-    if x is None:
-        return h if p_value(gaussian_posterior(common, heads, h), data) < LEVEL else None
-    between = heads.mean.mean(1)
-    own = heads.mean.gather(1, data.environment.unsqueeze(1)).squeeze(1) - between
-    return h if regression_p_value(between, own, data) < LEVEL else None
+    return h if x is not None or p_value(gaussian_posterior(common, heads, h), data) < LEVEL else None
 
 
 def gaussian_posterior(common: Tensor, heads: Heads, h: Tensor) -> Posterior:

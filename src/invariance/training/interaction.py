@@ -83,11 +83,13 @@ def p_value(found: Posterior, data: Batch) -> float:
     return math.erfc(math.sqrt(max(without.loss - with_it.loss, 0.0)))
 
 
-def regression_p_value(common: Tensor, interaction: Tensor, data: Batch) -> float:
-    """The same for predictions of a number: ``interaction`` [n] is tested beside ``common`` [n].
+def regression_p_value(means: Tensor, data: Batch) -> float:
+    """The same for predictions of a number by ``means`` [n, E]: that of its environment, beside the average of all.
 
     Environments may have constants of their own.
     """
+    common = means.mean(1)
+    interaction = means.gather(1, data.environment.unsqueeze(1)).squeeze(1) - common
     held = held_out(data)
     root = weights(data)[held].sqrt()
     constants = functional.one_hot(data.environment, data.environments).double()
