@@ -1,8 +1,9 @@
-r"""P(y | x, e): one linear head per environment, w + d_e, on the features of the environment classifier.
+r"""P(y | x, e): one linear head per environment, on the features of the environment classifier or on the inputs.
 
-The heads are convex problems, fitted on the rows that the classifier was trained on. The ridge is on d_e, so
-environments share a head as far as their rows do not say otherwise. Of every row it is known what each environment's
-head says, not its own alone.
+The heads are convex problems, fitted on the rows that the classifier was trained on. Of every row it is known what each
+environment's head says, not its own alone. For classes a head is w + d_e with a ridge on d_e, so environments share it
+as far as their rows do not say otherwise. For numbers it is a ridge regression in each environment: there it is
+μ_e/V_e that environments share, and V_e is not known before.
 """
 
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from invariance.training.cue_states import PRIOR
 from invariance.training.interaction import Posterior, centred, held_out, minimise, weights
 
 RIDGE = 1e-3
-"""The weight of Σ_e ‖d_e‖², beside the mean loss."""
+"""The weight of ‖d_e‖², or of a regression's ‖w_e‖², beside the mean loss."""
 
 
 def features(classifier: Model, data: Batch) -> Tensor:
@@ -31,11 +32,9 @@ def features(classifier: Model, data: Batch) -> Tensor:
 def inputs_within(data: Batch) -> Tensor | None:
     """Columns of every row beside their means in its environment, standardised, and a constant, [n, d + 1].
 
-    None where inputs are no table in memory.
-
-    Where inputs tell the environment, features do, too, and a unit that is on in one environment alone says nothing in
-    another. So heads are linear in the columns. An environment's own means are taken out, or else a head would be asked
-    about inputs far from all that it was fitted on.
+    None where inputs are no table in memory. Features tell the environment where inputs do, and a unit that is on in one
+    environment alone says nothing in another: so heads are linear in the columns. An environment's own means are taken
+    out, or else a head would be asked about inputs far from all that it was fitted on.
     """
     if not isinstance(data.x, Tensor) or data.x.ndim != 2:
         return None

@@ -5,9 +5,9 @@ give L = log P(y | x, e). Take out the means over labels and over environments:
 
     L = common(x) + interaction[y, e](x) + terms that do not matter.
 
-By Bayes' rule both have the same interaction. A number y has the statistics T(y) = (1, y, y²) where a class has one
-indicator each, so that a Gaussian target has the same form: L = T(y)ᵀ C_e(x), and the interaction is the coefficient of
-y without its mean over environments.
+By Bayes' rule both have the same interaction. A number y has the statistics T(y) = (1, y, y²) where K classes have K
+indicators, so that L = T(y)ᵀ C_e(x) for both: a table for classes, a polynomial for a Gaussian number, whose
+interaction is the coefficient of y without its mean over environments.
 """
 
 import math
