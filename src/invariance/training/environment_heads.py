@@ -32,9 +32,9 @@ def features(classifier: Model, data: Batch) -> Tensor:
 def inputs_within(data: Batch) -> Tensor | None:
     """Columns of every row beside their means in its environment, standardised, and a constant, [n, d + 1].
 
-    None where inputs are no table in memory. Features tell the environment where inputs do, and a unit that is on in one
-    environment alone says nothing in another: so heads are linear in the columns. An environment's own means are taken
-    out, or else a head would be asked about inputs far from all that it was fitted on.
+    None where inputs are no table in memory. Features tell the environment where inputs do, and a unit that is on in
+    one environment alone says nothing in another: so heads are linear in the columns. An environment's own means are
+    taken out, or else a head would be asked about inputs far from all that it was fitted on.
     """
     if not isinstance(data.x, Tensor) or data.x.ndim != 2:
         return None
