@@ -60,8 +60,8 @@ def arranged(environments: Sequence[Environment], recipe: Recipe, seed: int) -> 
 class Training:
     """The state of a run and its one update; use it through :func:`~invariance.training.train.train`.
 
-    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, K] is added to the outputs of
-    every row in the loss.
+    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, P] is added to the natural
+    parameters of every row in the loss.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Training:
         return model
 
     def offset_by(self, offset: Tensor | None) -> None:
-        """Add ``offset`` [n, K] to the outputs of all rows from now on."""
+        """Add ``offset`` [n, P] to the natural parameters of all rows from now on."""
         self.data = replace(self.data, offset=None if offset is None else offset.to(self.device))
         vars(self).pop("_full", None)
 
