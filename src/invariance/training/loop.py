@@ -198,7 +198,7 @@ class Training:
         self.loss = float(self.recipe.gradient(move.loss, moving))
         if not math.isfinite(self.loss):
             raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
-        rate = self.rate(clock)
+        rate = self.rate(clock) * move.rate
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
             l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0
