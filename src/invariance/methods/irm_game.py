@@ -145,17 +145,22 @@ class IRMGame(Method):
         if self._warms_up(clock):
             yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2)
             return
-        turns = [*(["features"] if self.feature_rate else []), *reversed(range(batch.environments))]
-        if self.order == "turns":
-            turns = [turns[(clock.step - clock.switch * (self.warm_up == "erm")) % len(turns)]]
-        if turns[0] == "features":
+        turns = self._turns(batch.environments, clock)
+        if None in turns:
             yield Move(lambda: batch.risks(model(batch.x)).mean(), self.l2, ("features",), self.feature_rate)
-            del turns[0]
-        if turns:
+        if heads := [e for e in turns if e is not None]:
             with torch.no_grad():
                 z = model.represent(batch.x)
-            for e in turns:
+            for e in heads:
                 yield from self._play(model, batch, z, e)
+
+    def _turns(self, environments: int, clock: Clock) -> list[int | None]:
+        """Who moves in this update: None is θ, numbers are heads."""
+        everybody: list[int | None] = [*([None] if self.feature_rate else []), *reversed(range(environments))]
+        if self.order == "round":
+            return everybody
+        played = clock.step - (clock.switch if self.warm_up == "erm" else 0)
+        return [everybody[played % len(everybody)]]
 
     def _play(self, model: Model, batch: Batch, z: Tensor, e: int) -> Iterator[Move]:
         """Head e moves on the risk of its own environment."""
