@@ -258,24 +258,45 @@ def test_accuracy_at_the_threshold_does_not_stop_the_game(batch, smooth):
     assert not IRMGame(stop_below=accuracy + 1e-6).done(model, batch, Clock(4, 10, 5))
 
 
+def told_apart(batch, smooth) -> tuple[Model, Batch, float]:
+    """A model, samples on which no constant is as good, and the p-value of their homogeneity test."""
+    model = IRMGame(stop_at=0.5).prepare(smooth(), 3, generator(0))
+    model.head.heads[0].bias.data -= 3 * model(batch.x).detach().median()  # the ensemble's outputs have both signs
+    f = model(batch.x).detach()
+    return (
+        model,
+        replace(batch, y=(f.squeeze(1) > 0).double()),
+        homogeneity(f, replace(batch, y=(f > 0)[:, 0].double())),
+    )
+
+
 def test_the_game_stops_where_nothing_tells_the_environments_apart(batch, smooth):
-    model = IRMGame().prepare(smooth(), 3, generator(0))
-    f = model(batch.x).detach()
-    model.head.heads[0].bias.data -= 3 * f.median()  # the ensemble's outputs have both signs
-    f = model(batch.x).detach()
-    better = replace(batch, y=(f.squeeze(1) > 0).double())  # no constant is as good
-    p_value = homogeneity(f, better)
+    model, samples, p_value = told_apart(batch, smooth)
     assert 0 < p_value < 1
-    assert IRMGame(stop_at=p_value).done(model, better, AFTER)
-    assert not IRMGame(stop_at=p_value + 1e-6).done(model, better, AFTER)
-    assert not IRMGame(stop_at=p_value).done(model, better, Clock(4, 10, 5))
+    assert IRMGame(stop_at=p_value).done(model, samples, AFTER)
+    assert not IRMGame(stop_at=p_value + 1e-6).done(model, samples, AFTER)
+    assert not IRMGame(stop_at=p_value).done(model, samples, Clock(4, 10, 5))
+
+
+def test_a_game_that_does_not_stop_ends_with_the_heads_that_were_told_apart_least(batch, smooth):
+    model, samples, p_value = told_apart(batch, smooth)
+    best, game = parameters(model, "head"), IRMGame(stop_at=1.0)
+    assert not game.done(model, samples, AFTER)
+    for head in model.head.heads:
+        head.weight.data += 5.0
+    assert homogeneity(model(batch.x).detach(), samples) < p_value
+    worse = parameters(model, "head")
+    assert not game.done(model, samples, Clock(6, 10, 5))
+    assert all(map(torch.equal, parameters(model, "head"), worse))
+    assert not game.done(model, samples, Clock(9, 10, 5))
+    assert all(map(torch.equal, parameters(model, "head"), best))
 
 
 def test_a_constant_does_not_stop_the_game(batch, smooth):
-    model = IRMGame().prepare(smooth(), 3, generator(0))
+    model = IRMGame(stop_at=0.0).prepare(smooth(), 3, generator(0))
     for head in model.head.heads:
         nn.init.zeros_(head.weight)
-    assert not IRMGame(stop_at=0.0).done(model, batch, AFTER)
+    assert not IRMGame(stop_at=0.1).done(model, batch, AFTER)
 
 
 def lowest_gap(relaxation: float) -> float:
