@@ -22,6 +22,9 @@ from torch.nn import functional
 
 from invariance.core.errors import BadValue
 
+MIN_GAIN = 0.01
+"""A model that gains less than this over the best constant has collapsed."""
+
 
 class Family(ABC):
     """Loss, residual and score of outputs ``f`` [..., n, K] against targets ``y`` [n].
@@ -70,6 +73,10 @@ class Family(ABC):
     @abstractmethod
     def gain(self, f: Tensor, y: Tensor) -> float:
         """What predictions are worth over the best constant: accuracy less the commonest class's share, or R²."""
+
+    def collapsed(self, f: Tensor, y: Tensor) -> bool:
+        """Whether a model with outputs ``f`` is (nearly) constant: it gains less than ``MIN_GAIN``."""
+        return not self.gain(f, y) >= MIN_GAIN
 
 
 class Classification(Family):

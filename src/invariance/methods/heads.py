@@ -82,6 +82,21 @@ def hessians_times(batch: Batch, head: nn.Module, z: Tensor, w: Tensor, v: Tenso
     return batch.gradients((g * v).sum(1), each).detach()
 
 
+def preconditioned(batch: Batch, head: nn.Linear, z: Tensor, g: Tensor, damping: float) -> Tensor:
+    r"""(B + λI)⁻¹ g for a gradient ``g`` [P] of a linear head, where B bounds the curvature of the mean risk; [P].
+
+    B = c mean(z₁ ⊗ z₁), z₁ = [z, 1], for every output, since the loss has at most the curvature c along the outputs
+    (Böhning and Lindsay 1988); λ is ``damping`` times B's mean diagonal.
+    """
+    z1 = z if head.bias is None else torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
+    bound = batch.family.curvature * batch.outer_mean(z1, z1).mean(0)
+    bound = bound + damping * bound.diagonal().mean() * torch.eye(len(bound), dtype=z.dtype, device=z.device)
+    size = head.weight.numel()
+    g = torch.cat([g[:size].view_as(head.weight), g[size:].view(head.out_features, -1)], dim=1)  # [K, d + 1]
+    step = torch.linalg.solve(bound, g.T).T
+    return torch.cat([step[:, : head.in_features].flatten(), step[:, head.in_features :].flatten()])
+
+
 def _flat(batch: Batch, head: nn.Linear, r: Tensor, z: Tensor) -> Tensor:
     weight = batch.outer_mean(r, z).flatten(1)
     return weight if head.bias is None else torch.cat([weight, batch.mean(r)], dim=1)

@@ -98,6 +98,7 @@ def stage(
         l2_scale=1.0,
         dropout=dropout,
         penalty_batch_size=None,
+        penalty_dropout=None,
     )
     parts = [training_part(e) for e in (environments if family.labels else standardised(environments, family))]
     return Training(classifier, EnvironmentClassification(), parts, how, family, seed)

@@ -168,19 +168,19 @@ class Training:
         if self.recipe.augment is not None:
             random = generator(self.seed, "augment", self.step)
             batch = replace(batch, x=self.recipe.augment(loaded(batch.x), random, batch.shard))
-        if self.recipe.dropout:
-            batch = replace(batch, x=self._dropped(batch))
+        if share := self.recipe.dropout_at(self.clock(self.step)):
+            batch = replace(batch, x=self._dropped(batch, share))
         return batch
 
-    def _dropped(self, batch: Batch) -> Tensor:
+    def _dropped(self, batch: Batch, share: float) -> Tensor:
         """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
         x = floats(batch.x)
         if self.masks and not batch.shard and x.device.type == "cpu":
-            return x * self.masks.noise((self.seed, self.step), x.shape, self.recipe.dropout, x.dtype)
+            return x * self.masks.noise((self.seed, self.step), x.shape, share, x.dtype)
         if not batch.shard:
-            return functional.dropout(x, self.recipe.dropout)
+            return functional.dropout(x, share)
         ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
-        return x * batch.own(functional.dropout(ones, self.recipe.dropout))
+        return x * batch.own(functional.dropout(ones, share))
 
     def _rows(self, t: int) -> Batch:
         sampler, part = self.samplers[t >= self.switch]
@@ -210,7 +210,7 @@ class Training:
         self.loss = float(self.recipe.gradient(move.loss, moving))
         if not math.isfinite(self.loss):
             raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
-        rate = self.rate(clock)
+        rate = self.rate(clock) * move.rate
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
             l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0
