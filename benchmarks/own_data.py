@@ -28,7 +28,8 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from invariance.core.families import Bernoulli, Categorical, Family, Gaussian
 from invariance.core.rows import Rows
-from invariance.estimators.auto import Choice, choose
+from invariance.estimators.auto import choose
+from invariance.estimators.choice import Choice
 from invariance.estimators.defaults import LAYERS
 from invariance.estimators.inputs import to_environments
 from invariance.estimators.learner import Learner

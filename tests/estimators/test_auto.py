@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from invariance.core.environment import Environment
 from invariance.estimators import auto, defaults
-from invariance.estimators.auto import Candidate, Choice, folds
+from invariance.estimators.auto import folds
+from invariance.estimators.choice import Candidate, Choice, decide
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.regressor import InvariantRegressor
 from invariance.estimators.table_encoder import TableEncoder
@@ -220,14 +221,14 @@ def candidate(risk: float, adverse: float, method: str = "rex") -> Candidate:
     ids=["the least cost", "no better than a constant as it is", "no better than a constant there", "ERM alone"],
 )
 def test_the_worse_of_two_costs_decides_and_a_constant_is_out(others, method):
-    choice = auto.decide([candidate(0.6, 1.5, "erm"), *others], LOG_LOSS)
+    choice = decide([candidate(0.6, 1.5, "erm"), *others], LOG_LOSS)
     assert choice.method == method
     assert choice.supported == (method != "erm")
 
 
 @pytest.mark.parametrize(("adverse", "method"), [(0.71, "rex"), (0.73, "erm")], ids=["enough", "too little"])
 def test_a_small_gain_is_no_reason_to_leave_erm(adverse, method):
-    choice = auto.decide([candidate(0.6, 0.8, "erm"), candidate(0.65, adverse)], LOG_LOSS)
+    choice = decide([candidate(0.6, 0.8, "erm"), candidate(0.65, adverse)], LOG_LOSS)
     assert choice.method == method
     assert choice.supported
 
@@ -237,14 +238,14 @@ def test_a_small_gain_is_no_reason_to_leave_erm(adverse, method):
 )
 def test_a_column_is_left_out_unless_another_method_gains_more(cost, method):
     candidates = [candidate(0.6, 1.5, "erm"), candidate(cost, cost), candidate(0.8, 0.8, "subset-erm")]
-    assert auto.decide(candidates, LOG_LOSS).method == method
+    assert decide(candidates, LOG_LOSS).method == method
 
 
 @pytest.mark.parametrize(("cost", "left_out"), [(0.73, (4,)), (0.71, (2, 4))], ids=["about as good", "clearly better"])
 def test_a_second_column_is_left_out_only_where_that_gains_more(cost, left_out):
     one, two = (METHODS.create("subset-erm", {"without": columns}) for columns in ((4,), (2, 4)))
     subsets = [Candidate("subset-erm", two, cost, cost, cost, cost), Candidate("subset-erm", one, 0.8, 0.8, 0.8, 0.8)]
-    choice = auto.decide([candidate(0.6, 1.5, "erm"), *subsets], LOG_LOSS)
+    choice = decide([candidate(0.6, 1.5, "erm"), *subsets], LOG_LOSS)
     assert choice.objective.without == left_out
 
 
