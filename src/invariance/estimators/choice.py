@@ -17,6 +17,8 @@ PREFERENCE = {"erm": 0, "subset-erm": 1}
 """Simpler methods first: a column that is not used cannot turn."""
 MIN_GAIN = 0.15
 """How much a candidate must gain over a simpler one, as a share of its expected cost."""
+CERTAIN = 0.95
+"""A probability that needs no mention."""
 MAX_RISK = 0.99
 """A candidate with a higher risk, in units of the best constant's, is out."""
 
@@ -123,7 +125,8 @@ def decide(candidates: Sequence[Candidate], criterion: Criterion, probability: f
         return Choice("erm", erm.objective, reason, candidates=tuple(candidates), supported=False)
     best = _preferred([(each, each.expected_cost(criterion, probability)) for each in useful])
     if best is erm:
-        reason = "effects of columns vary between environments, but no method gains enough over ERM"
+        vary = "vary" if probability > CERTAIN else f"may vary (with a probability of {probability:.0%})"
+        reason = f"effects of columns {vary} between environments, but no method gains enough over ERM"
         return Choice("erm", erm.objective, reason, candidates=tuple(candidates))
     reason = (
         "where the effects that vary between environments turn against the model, its risk is "
