@@ -122,7 +122,7 @@ class IRMGame(Method):
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         heads = [model.head, *(deepcopy(model.head) for _ in range(environments - 1))]
         if self.relaxation and not all(isinstance(head, nn.Linear) for head in heads):
-            raise BadValue("IRM-Game's relaxation needs a linear head; set objective.relaxation=null")
+            raise BadValue("IRM-Game's relaxation needs a linear head; set method.relaxation=null")
         for head in heads[1:]:
             if isinstance(head, nn.Linear):
                 nn.init.xavier_uniform_(head.weight, generator=generator)

@@ -16,17 +16,18 @@ from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, Diverged
 from invariance.core.families import Family
-from invariance.core.inputs import floats, loaded
+from invariance.core.inputs import Dropped, Inputs, float_dtype, floats, loaded
 from invariance.core.ranks import rank, shard
 from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model, batch_norms
 from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_updated_once
+from invariance.models.scratch import Scratch, scratch_of
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 from invariance.training.batch_reader import BatchReader
-from invariance.training.masks import Masks
+from invariance.training.masks import Masks, kept_entries
 from invariance.training.sampler import BatchSampler
 
 StateDict = dict[str, Tensor]
@@ -92,6 +93,7 @@ class Training:
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.masks: Masks | None = None
+        self.scratch = Scratch()
         self.step, self.loss, self.stopped = first, math.nan, False
 
     def _prepared(self, model: Model) -> Model:
@@ -133,7 +135,7 @@ class Training:
         clock = self.clock(self.step)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with self._random_state(), running_stats_updated_once(self.norms) as once:
+        with self._random_state(), scratch_of(self.scratch), running_stats_updated_once(self.norms) as once:
             noise = generator(self.seed, "noise", self.step)
             if not self.model.training:
                 self.model.train()
@@ -172,11 +174,17 @@ class Training:
             batch = replace(batch, x=self._dropped(batch, share))
         return batch
 
-    def _dropped(self, batch: Batch, share: float) -> Tensor:
+    def _dropped(self, batch: Batch, share: float) -> Inputs:
         """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
-        x = floats(batch.x)
-        if self.masks and not batch.shard and x.device.type == "cpu":
-            return x * self.masks.noise((self.seed, self.step), x.shape, share, x.dtype)
+        x = loaded(batch.x)
+        if not batch.shard and x.device.type == "cpu":
+            sliced = len(x) > self.model.slice
+            how = x.shape, share, float_dtype(x)
+            shared = self.masks if not sliced else None  # the masks of a full batch are too large to keep
+            kept = shared.entries((self.seed, self.step), *how) if shared else kept_entries(*how)
+            dropped = Dropped((x.numpy(),), range(len(x)), kept, share)
+            return dropped if sliced else dropped.tensor()
+        x = floats(x)
         if not batch.shard:
             return functional.dropout(x, share)
         ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
