@@ -50,7 +50,7 @@ class Masked(nn.Module):
         """A weight tensor times its mask."""
         if not self.training:
             return weight * (score > 0.5).to(score.dtype)
-        return _Masked.apply(weight, score, noise, self.temperature)  # type: ignore[no-untyped-call,no-any-return]
+        return _Masked.apply(weight, score, noise, self.temperature)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor) -> Tensor:
         """The inner module with masked weights."""
@@ -77,7 +77,7 @@ class _Masked(torch.autograd.Function):
         return w * m
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, d: Tensor) -> tuple[Tensor | None, ...]:
         w, s, a, b, m = ctx.saved_tensors
         if not ctx.needs_input_grad[1]:
