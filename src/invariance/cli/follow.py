@@ -76,7 +76,7 @@ class Reuse(Counter[str]):
 
     def see(self, event: "Event") -> None:
         """Take note of a run that is done."""
-        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+        self.update(runs=1, sharing=int(event.reused > 0), reused=event.reused, updates=event.steps)
 
     def say(self) -> None:
         """A line on standard error, if there is something to say."""
@@ -285,7 +285,7 @@ class Follow:
 def title(spec: "Spec") -> str:
     """A run in a few words."""
     out = f", without {spec.hold_out}" if spec.hold_out else ""
-    return f"{spec.objective.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
+    return f"{spec.method.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
 
 
 def span(seconds: float) -> str:

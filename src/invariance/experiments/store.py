@@ -89,7 +89,7 @@ class Store:
         spec, test = run.spec, run.history[-1].test if run.history else None
         scores = (test.mean, test.worst, test.gap) if test else (None,) * 3
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        row: list[Any] = [spec.key, spec.trial.key, spec.data_name, spec.method, spec.recipe_name, spec.seed]
+        row: list[Any] = [spec.key, spec.trial.key, spec.data_name, spec.method_name, spec.recipe_name, spec.seed]
         row += [spec.hold_out, run.status, run.reason, run.seconds, *scores, now]
         self.restore([Summary(*row)._asdict() | run.to_json() | (made_with or provenance())])
 

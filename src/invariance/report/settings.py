@@ -31,7 +31,7 @@ class Setting:
     @property
     def methods(self) -> dict[str, str]:
         """The method of every row."""
-        return {name: row.spec.objective.title for name, row in self.rows.items()}
+        return {name: row.spec.method.title for name, row in self.rows.items()}
 
     def selected_by(self, stored: StoredRuns, selection: str) -> "Setting":
         """The same trials at the checkpoints that another rule takes."""
@@ -85,7 +85,7 @@ def of_other_runs(
         rows = list(_readable(stored, keys, selection))
         left_out -= len(rows)
         if rows:
-            titles = {row.trial: row.spec.objective.title for row in rows}
+            titles = {row.trial: row.spec.method.title for row in rows}
             names = told_apart({row.trial: stored.specs[row.trial] for row in rows}, titles)
             own = {names[row.trial]: row for row in rows}
             settings.append(Setting(rows[0].spec.data.title, recipe, own))
