@@ -111,8 +111,9 @@ def case(published):
     return cache(lambda name, shift: Case(published, name, shift))
 
 
-@pytest.fixture(params=["colored-mnist", "colored-fmnist"])
+@pytest.fixture(params=["colored-mnist", pytest.param("colored-fmnist", marks=pytest.mark.slow)])
 def name(request) -> str:
+    """The construction is the same for both; some tests below are about fashion in particular."""
     return request.param
 
 
