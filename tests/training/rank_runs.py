@@ -148,7 +148,7 @@ COMMANDS = {
     ],
     "compare": ["compare", "--methods", "erm"],
 }
-FEWER = EVERY_METHOD | {name: VARIANTS[name] for name in list(VARIANTS)[-3:] + ["irm-game, stops early"]}
+FEWER = EVERY_METHOD | {name: VARIANTS[name] for name in [*list(VARIANTS)[-3:], "irm-game, stops early"]}
 """Enough for four ranks beside two: every method, and what depends on the number of ranks in a way of its own."""
 RESUMED = {"fishr, moving average": 3, "bloc-irm, adam": 2, "env-poe, a cue is found": 4}
 """After how many updates; the last one is then still learning to tell environments apart."""

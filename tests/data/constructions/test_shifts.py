@@ -148,6 +148,7 @@ def obvious(folder: Path, name: str, seed: int) -> list[tuple[list[np.ndarray], 
     return made
 
 
+@pytest.mark.parametrize("name", FOLDER)
 def test_without_a_shift_nothing_has_changed(published, name):
     benchmark = DATA[name]().load(seed=5)
     expected = obvious(published, name, seed=5)
