@@ -123,6 +123,7 @@ VARIANTS = {
     "bloc-irm, deep head": Case(BLOCIRM(gamma=10, inner_steps=2), model=lambda: smooth(deep=True)),
     "sparse-irm, half of the weights": Case(SparseIRM(gamma=10, keep=0.5)),
     "irm-game, stops early": Case(IRMGame(stop_below=0.95)),
+    "irm-game, relaxed": Case(IRMGame(order="turns", warm_up="erm", feature_rate=0.0, relaxation=3.0, stop_at=1.0)),
     "irmv1, weighted rows": Case(IRMv1(gamma=10), data=lambda: unequal(weighted=True)),
     "irmv1, sam": Case(IRMv1(gamma=10), {"gradient": "sam"}),
     "irmv1, lalr": Case(IRMv1(gamma=10), {"step": "lalr"}),
