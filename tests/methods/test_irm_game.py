@@ -302,7 +302,7 @@ def test_a_constant_does_not_stop_the_game(batch, smooth):
 def lowest_gap(relaxation: float) -> float:
     """Over the states of a game on two bits, after ERM has learned to rely on the spurious one."""
     changes = {
-        "objective": {"relaxation": relaxation, "damping": 0.01, "stop_at": None},
+        "method": {"relaxation": relaxation, "damping": 0.01, "stop_at": None},
         "recipe": {"dropout": 0.0, "lr": 1e-2},
     }
     game, recipe = profile("irm-game", "two-phase", changes=changes)
