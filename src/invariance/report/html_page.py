@@ -61,7 +61,7 @@ def _shortened(table: Table) -> Table:
     """The table with no more lines than a page shows, and how many are left out."""
     if (more := len(table.lines) - MAX_LINES) <= 0:
         return table
-    note = f"Not listed: {more:,} more lines; invariance report --format csv writes them all."
+    note = f"Not listed: {more:,} more lines. Those of studies are in the files of invariance report --format csv."
     return replace(table, lines=table.lines[:MAX_LINES], notes=(note, *table.notes))
 
 
