@@ -67,13 +67,18 @@ def test_features_that_were_learned_by_one_method_serve_the_others(tmp_path):
         assert shared(small(method), tmp_path)[1] == 0
 
 
+def test_games_share_their_warm_up_of_erm(tmp_path):
+    assert_shared(small("irm-game"), tmp_path, 0)
+    assert_shared(small("irm-game", objective={"relaxation": 2.0}), tmp_path, 8)
+
+
 @pytest.mark.parametrize(
     "sections",
     [
         {"seed": 1},
         {"data": {"samples": 101}},
-        {"objective": {"l2": 0.01}},
-        {"objective": {"gamma_before": 1.0}},
+        {"method": {"l2": 0.01}},
+        {"method": {"gamma_before": 1.0}},
         {"recipe": {"lr": 2e-3}},
         {"recipe": {"batch_size": 40}},
         {"recipe": {"dropout": 0.1}},

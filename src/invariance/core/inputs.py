@@ -99,6 +99,25 @@ class Pixels(StoredRows):
         return super().of(found)
 
 
+@dataclass(frozen=True, eq=False)
+class Dropped(StoredRows):
+    """Rows in memory without the entries that an update does not see; numbers are made of them slice by slice.
+
+    ``kept`` says which entries of the array are kept. They are divided by 1 − ``share``, as dropout does.
+    """
+
+    kept: Tensor
+    share: float
+
+    def tensor(self) -> Tensor:
+        """The rows as numbers, [n, …]."""
+        x = super().tensor()
+        rows = self.rows if isinstance(self.rows, Tensor) else slice(self.rows.start, self.rows.stop, self.rows.step)
+        kept = self.kept[rows]
+        x = floats(x.mul_(kept if x.is_floating_point() else kept.view(torch.uint8)))
+        return x.mul_(torch.ones((), dtype=x.dtype).div_(1 - self.share))
+
+
 Inputs = Tensor | StoredRows
 
 

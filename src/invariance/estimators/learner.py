@@ -95,14 +95,14 @@ class Learner:
         _start_at_the_mean(model, environments, family)
         model = model.to(self.device)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
-        samples = [_held(subsample(*each, seed)) for each in ((environments, max_rows), (validation, MAX_ROWS))]
+        own, held_out = (_held(subsample(*each, seed)) for each in ((environments, max_rows), (validation, MAX_ROWS)))
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe, note = self.recipe(method, environments), ""
         places = without_names(environments)
         for snapshot in train(model, method, places, recipe, family=family, seed=seed, snapshots=checkpoints):
             model, note = snapshot.model, snapshot.note
-            history.append(_measure(snapshot, *samples, family))
+            history.append(_measure(snapshot, own, held_out, family))
             if keep:
                 states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
             watch(history[-1])
