@@ -3,15 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-wheel test-versions lint stub hashes results docs bench bench-reliability clean
+.PHONY: demo test test-all pytest pytest-all test-wheel test-versions lint stub hashes audit results docs bench bench-reliability clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
 
-test: .venv/dev lint
+# Linters and tests side by side: mypy takes one core for half a minute. Both are run to their end, whichever fails.
+test: .venv/dev
+	$(MAKE) --no-print-directory --jobs 2 --keep-going lint pytest
+
+test-all: .venv/dev
+	$(MAKE) --no-print-directory --jobs 2 --keep-going lint pytest-all
+
+pytest: .venv/dev
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
-test-all: .venv/dev lint
+pytest-all: .venv/dev
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # The wheel as a stranger gets it: built, installed without extras into an empty environment, used in an empty folder
@@ -38,6 +45,12 @@ stub: .venv/dev
 hashes: .venv/dev
 	$(BIN)/python tools/hashes.py
 
+# Known weaknesses of what CI installs, by the database of PyPI; fails where that cannot be reached
+audit:
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/pip install --quiet pip-audit
+	.venv/audit/bin/pip-audit --strict --require-hashes --disable-pip $(foreach pins,$(wildcard .ci/requirements-*.txt),-r $(pins))
+
 # docs/results.md, its figures and tables of runs, from the published runs
 results: .venv/report
 	$(BIN)/python tools/results.py
@@ -49,8 +62,10 @@ docs: .venv/docs
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
+# docs/benchmarks.md from what is measured here; tables whose benchmark was not run keep their numbers
 bench: .venv/dev
 	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/full_batch.py
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
@@ -62,8 +77,9 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/shifts.py
 	$(BIN)/python benchmarks/ranks.py
+	$(BIN)/python tools/benchmarks.py
 
-# docs/reliability.md: faults, damaged input, drawn configurations, a long load; about an hour
+# docs/reliability.md: faults, damaged input, drawn configurations, a long load; about an hour, and may be interrupted
 bench-reliability: .venv/dev
 	cd benchmarks && ../$(BIN)/python -m reliability
 

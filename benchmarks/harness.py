@@ -3,11 +3,15 @@
 import argparse
 import gc
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
+from typing import Literal
 
 import torch
 from rich.console import Console
@@ -15,6 +19,7 @@ from rich.table import Table
 
 from invariance.core.environment import Environment
 from invariance.core.families import Bernoulli
+from invariance.core.provenance import provenance
 from invariance.methods.base import Method
 from invariance.methods.birm import BIRM
 from invariance.methods.bloc_irm import BLOCIRM
@@ -29,6 +34,8 @@ from invariance.models.mlp import MLP
 from invariance.recipes.presets import recipe
 from invariance.training.loop import Training
 
+FIGURES = Path(__file__).parents[1] / "docs" / "benchmarks"
+"""Where measured tables are kept, for the page that `tools/benchmarks.py` writes."""
 INPUTS = 2 * 14 * 14  # Colored-MNIST
 ONE_MOVE: dict[str, Method] = {
     "erm": ERM(),
@@ -43,6 +50,7 @@ ONE_MOVE: dict[str, Method] = {
 METHODS: dict[str, Method] = {**ONE_MOVE, "irm-game": IRMGame()}
 
 Step = Callable[[], object]
+Precision = Literal["full", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -55,11 +63,20 @@ class Options:
     @classmethod
     def parse(cls, about: str | None) -> "Options":
         """Read them; ``about`` is the benchmark's docstring."""
-        parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--quick", action="store_true", help="few rounds: an impression, not a measurement")
-        parser.add_argument("--json", action="store_true", help="print JSON in place of tables")
-        options = parser.parse_args()
-        return cls(options.quick, options.json)
+        return cls.of(parser(about).parse_args())
+
+    @classmethod
+    def of(cls, read: argparse.Namespace) -> "Options":
+        """From what a parser has read."""
+        return cls(read.quick, read.json)
+
+
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """Of the options of every benchmark, for one that has more."""
+    made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--quick", action="store_true", help="few rounds: an impression, not a measurement")
+    made.add_argument("--json", action="store_true", help="print JSON in place of tables")
+    return made
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,9 @@ class Times:
         return statistics.median(own / other for own, other in pairs)
 
 
-def in_turns(steps: Mapping[str, Step], rounds: int, repeats: int = 3) -> Times:
+def in_turns(
+    steps: Mapping[str, Step], rounds: int, repeats: int = 3, clock: Callable[[], float] = time.process_time
+) -> Times:
     """Time all candidates round after round, so that a noisy machine is noisy for everyone.
 
     The clock is the processor time of this process: with one thread it is what a quiet machine's wall clock
@@ -90,10 +109,10 @@ def in_turns(steps: Mapping[str, Step], rounds: int, repeats: int = 3) -> Times:
     for _ in range(rounds):
         for name, step in steps.items():
             step()
-            start = time.process_time()
+            start = clock()
             for _ in range(repeats):
                 step()
-            seconds[name].append((time.process_time() - start) / repeats)
+            seconds[name].append((clock() - start) / repeats)
     gc.enable()
     return Times(seconds)
 
@@ -107,10 +126,16 @@ def environments(sizes: Sequence[int], seed: int = 0) -> list[Environment]:
     return [Environment(f"{e:04d}", x[a:b], y[a:b]) for e, (a, b) in enumerate(pairwise(ends))]
 
 
-def run(objective: Method, data: Sequence[Environment], name: str) -> Training:
+def bf16() -> bool:
+    """Whether this processor multiplies in bf16."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def run(method: Method, data: Sequence[Environment], name: str, precision: Precision = "full") -> Training:
     """A run of the recipe ``name`` on Colored-MNIST's network, half-way between the switch and its end."""
     model = MLP().build((INPUTS,), 1)
-    training = Training(model, objective, data, recipe(name, objective.preferences), Bernoulli(), 0)
+    how = recipe(name, method.preferences, changes={"precision": precision})
+    training = Training(model, method, data, how, Bernoulli(), 0)
     training.step = (training.switch + training.steps) // 2
     return training
 
@@ -126,8 +151,21 @@ def cells(row: Sequence[object]) -> Iterator[str]:
             yield f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
-def show(title: str, rows: Sequence[Mapping[str, object]], note: str, options: Options) -> None:
-    """One table, or one line of JSON."""
+def keep(name: str, rows: Sequence[Mapping[str, object]], note: str) -> None:
+    """Keep a measured table for the page, with where and when it was measured and what else was running."""
+    made = provenance()
+    machine = {"processor": made["machine"]["processor"], "cores": made["machine"]["cores"]}
+    when = {"date": datetime.now(UTC).date().isoformat(), "load": round(os.getloadavg()[0], 1)}
+    torch_build = {"torch": torch.__version__, "vectors": torch.backends.cpu.get_cpu_capability()}
+    FIGURES.mkdir(exist_ok=True)
+    text = json.dumps({**machine, **torch_build, **when, "rows": rows, "note": note}, indent=1, ensure_ascii=False)
+    (FIGURES / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def show(title: str, rows: Sequence[Mapping[str, object]], note: str, options: Options, name: str = "") -> None:
+    """One table, or one line of JSON; one with a name is kept for the page, unless it is a quick impression."""
+    if name and not options.quick:
+        keep(name, rows, note)
     if options.json:
         print(json.dumps({"title": title, "rows": rows, "note": note}, ensure_ascii=False))
         return

@@ -76,7 +76,7 @@ def main() -> None:
         {"what": "all methods, debiased"} | measured(debiased),
         {"what": f"REx, {len(weights)} weights"} | measured(trials),
     ]
-    show("Shared stages", rows, "Records are equal bit for bit.", options)
+    show("Shared stages", rows, "Records are equal bit for bit.", options, "stages")
 
 
 if __name__ == "__main__":

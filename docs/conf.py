@@ -24,7 +24,13 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "generators.docstrings",
 ]
-exclude_patterns = ["_build", "results.template.md", "generators", "generated/gallery/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "results.template.md",
+    "benchmarks.template.md",
+    "generators",
+    "generated/gallery/*.ipynb",
+]
 suppress_warnings = ["config.cache"]
 
 html_theme = "furo"

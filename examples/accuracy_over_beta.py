@@ -23,8 +23,8 @@ for name, style in STYLES.items():
     )
     scores = execute(spec).run.history[-1].test
     beta = [float(environment.removeprefix("β=")) for environment in scores.by_environment]
-    axis.plot(beta, [100 * accuracy for accuracy in scores.by_environment.values()], style, label=spec.objective.title)
-    print(f"{spec.objective.title}: average {scores.mean:.3f}, worst {scores.worst:.3f}, gap {scores.gap:.3f}")
+    axis.plot(beta, [100 * accuracy for accuracy in scores.by_environment.values()], style, label=spec.method.title)
+    print(f"{spec.method.title}: average {scores.mean:.3f}, worst {scores.worst:.3f}, gap {scores.gap:.3f}")
 
 axis.axvspan(0.1, 0.2, color="grey", alpha=0.2, linewidth=0, label="training environments")
 axis.set(xlabel="β: how often colour contradicts the label", ylabel="accuracy in %", ylim=(0, 100))

@@ -26,7 +26,7 @@ for colour, (recipe, changes) in zip(("C3", "C0"), RECIPES.items(), strict=True)
     share = [checkpoint.step / run.history[-1].step for checkpoint in run.history]
     left.plot(share, [100 * checkpoint.test.mean for checkpoint in run.history], f"{colour}.-", label=recipe)
     right.plot(share, [checkpoint.diagnostics.logit_scale for checkpoint in run.history], f"{colour}.-", label=recipe)
-    print(f"{recipe}: γ = {spec.objective.gamma:g}, {run.status}, average {run.history[-1].test.mean:.3f}")
+    print(f"{recipe}: γ = {spec.method.gamma:g}, {run.status}, average {run.history[-1].test.mean:.3f}")
 
 left.set(xlabel="share of the run", ylabel="average accuracy in %", ylim=(40, 80))
 right.set(xlabel="share of the run", ylabel="standard deviation of the outputs")

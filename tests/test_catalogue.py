@@ -235,8 +235,8 @@ SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 3, "batch_size": 50}}
 def test_a_method_of_another_package_is_listed_and_trained_like_the_others(plugin):
     plugin(METHOD, methods=["worst-case = another_package:WorstCase"])
     assert set(METHODS.classes) > {"worst-case", "irmv1"}
-    spec = Spec.of("two-bit", "worst-case", "short", changes={"objective": {"power": 3}, **SMALL})
-    assert spec.objective.power == 3
+    spec = Spec.of("two-bit", "worst-case", "short", changes={"method": {"power": 3}, **SMALL})
+    assert spec.method.power == 3
     assert Spec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     run = execute(spec).run
     assert run.history[-1].step == 12

@@ -82,32 +82,73 @@ def run(copy, changed, tmp_path_factory) -> Callable[..., str]:
     work = tmp_path_factory.mktemp("work")
     environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
 
-    def python(*arguments: str, folder: Path = work) -> str:
+    def python(*arguments: str, folder: Path = work, given: str = "") -> str:
         command = [sys.executable, *arguments]
-        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment, cwd=folder, input=given, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    python.folder = work
+
     return python
+
+
+COMMANDS = """
+import io, json, sys
+from contextlib import redirect_stdout, suppress
+from invariance.cli import main
+printed = []
+for sys.argv in json.load(sys.stdin):
+    with redirect_stdout(io.StringIO()) as out, suppress(SystemExit):
+        main()
+    printed.append(out.getvalue())
+print(json.dumps(printed))
+"""
+STORE = ("--store", "glance.db")
+SHORT = ("--seeds", "1", "--workers", "1", "--json")
+PENALTY = ("--recipe", "short+sam", "--set", "method.gamma=1e4", "--set", "evaluation.checkpoints=1")
+USES = {
+    "list": ("list", "methods", "--json"),
+    "method": (
+        "compare",
+        "--methods",
+        "risk-range",
+        "--data",
+        "two-bit",
+        "--set",
+        "data.samples=10000",
+        *PENALTY,
+        *SHORT,
+    ),
+    "data set": ("compare", "--methods", "erm,env-poe", "--data", "two-sensors", "--recipe", "late", *SHORT),
+    "study": ("reproduce", "penalty-weight", "--scale", "glance", "--workers", "1", *STORE),
+    "format": ("report", "penalty-weight", "--format", "json", "-o", "out", *STORE),
+}
+
+
+@pytest.fixture(scope="module")
+def printed(run) -> dict[str, str]:
+    """What commands say that use the additions, one after another in one process."""
+    lines = [["invariance", *arguments] for arguments in USES.values()]
+    return dict(zip(USES, json.loads(run("-c", COMMANDS, given=json.dumps(lines))), strict=True))
 
 
 def test_every_addition_is_one_file(changed):
     assert changed == {heading: {file} for heading, file in ADDITIONS.items()}
 
 
-def test_an_added_method_finds_the_invariant_optimum_and_is_listed(run):
-    listed = {entry["name"]: entry for entry in json.loads(run("-m", "invariance", "list", "methods", "--json"))}
+def test_an_added_method_finds_the_invariant_optimum_and_is_listed(printed):
+    listed = {entry["name"]: entry for entry in json.loads(printed["list"])}
     assert listed["risk-range"]["formula"] == "min_{w,θ} mean_e R^e + γ (max_e R^e − min_e R^e)²"
-    options = ("--data", "two-bit", "--seeds", "1", "--workers", "1", "--recipe", "short+sam")
-    options += ("--set", "objective.gamma=1e4", "--set", "data.samples=10000", "--set", "evaluation.checkpoints=1")
-    (row,) = json.loads(run("-m", "invariance", "compare", "--methods", "risk-range", *options, "--json"))
+    (row,) = json.loads(printed["method"])
     assert row["method"] == "risk-range"
     assert row["gap"] < 2  # two-bit's invariant optimum
 
 
-def test_an_added_data_set_is_trained_on_by_an_added_recipe(run):
-    options = ("--data", "two-sensors", "--recipe", "late", "--seeds", "1", "--workers", "1", "--json")
-    rows = json.loads(run("-m", "invariance", "compare", "--methods", "erm,env-poe", *options))
+def test_an_added_data_set_is_trained_on_by_an_added_recipe(printed):
+    rows = json.loads(printed["data set"])
     assert {(row["data"], row["recipe"], row["method"]) for row in rows} == {
         ("two-sensors", "late", "erm"),
         ("two-sensors", "late", "env-poe"),
@@ -115,23 +156,20 @@ def test_an_added_data_set_is_trained_on_by_an_added_recipe(run):
     assert all(row["average"] is not None for row in rows)
 
 
-def test_an_added_study_is_run_at_an_added_scale_and_reported_in_an_added_format(run, tmp_path):
-    store = ("--store", str(tmp_path / "runs.db"))
-    run("-m", "invariance", "reproduce", "penalty-weight", "--scale", "glance", "--workers", "1", *store)
-    said = run("-m", "invariance", "report", "penalty-weight", "--format", "json", "-o", str(tmp_path / "out"), *store)
-    figure = json.loads((tmp_path / "out" / "penalty-weight.json").read_text(encoding="utf-8"))
+def test_an_added_study_is_run_at_an_added_scale_and_reported_in_an_added_format(run, printed):
+    figure = json.loads((run.folder / "out" / "penalty-weight.json").read_text(encoding="utf-8"))
     assert figure["provenance"].startswith("scale glance")
     assert [len(panel["curves"]) for panel in figure["panels"]] == [2, 2]
-    assert said == f"{len(list((tmp_path / 'out').iterdir()))} files: {tmp_path / 'out'}\n"
+    assert printed["format"] == f"{len(list((run.folder / 'out').iterdir()))} files: out\n"
 
 
 def test_contract_tests_and_the_generated_stub_pick_additions_up(run, copy):
     run("tools/stub.py", folder=copy)
-    names = run("-c", "from invariance import RiskRange, TwoSensors; print(RiskRange.title, TwoSensors.title)")
-    assert names == "RiskRange Two-Sensors\n"
     wanted = " or ".join(f"({name.rpartition('/')[2]} and ({k}))" for name, k in PICKED_UP.items())
-    done = run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-k", wanted, *PICKED_UP, folder=copy)
+    done = run("-m", "pytest", "-v", "-p", "no:cacheprovider", "-m", "not slow", "-k", wanted, *PICKED_UP, folder=copy)
     assert all(f"{file}::" in done for file in PICKED_UP)
+    exported = "test_every_name_is_what_its_module_has_under_that_name"
+    assert all(f"{exported}[{name}] PASSED" in done for name in ("RiskRange", "TwoSensors"))
 
 
 def test_the_python_example_of_the_readme_runs_and_ends_invariant(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def runs():
     made = [execute(Spec.of("two-bit", "irmv1", "short", seed, SMALL)).run for seed in range(3)]
     specs = [arm.spec.with_seed(seed) for arm in STUDIES["table-a5"]().arms("quick") for seed in range(3)]
     found = [replace(made[spec.seed], spec=spec, status="finished") for spec in specs]
-    last = next(i for i, run in enumerate(found) if (run.spec.method, run.spec.seed) == ("irmv1", 2))
+    last = next(i for i, run in enumerate(found) if (run.spec.method_name, run.spec.seed) == ("irmv1", 2))
     history = tuple(replace(checkpoint, collapsed=True) for checkpoint in found[last].history)
     found[last] = replace(found[last], status="collapsed", history=history)
     surface = STUDIES["figure-a2"]().arms("quick")[0].spec

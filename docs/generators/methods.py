@@ -67,7 +67,7 @@ def _fields(name: str, cls: type[Method]) -> str:
     about = (
         f"`{cls.__name__}()` has the first value, which is the paper's unless the last column says otherwise; the "
         f'recipe `default` trains with the second (`profile("{name}")`). On the command line a field is changed by '
-        "`--set objective.FIELD=VALUE`."
+        "`--set method.FIELD=VALUE`."
     )
     header = ("field", "value", "in recipe `default`", "meaning, and where it comes from")
     return "\n\n".join((about, ":::{div} fields", table(header, rows), ":::"))
@@ -105,7 +105,7 @@ def _rows(cls: type[Method], published: Published) -> dict[str, list[str]]:
     for study, scales in published.items():
         for made in scales.values() if study.startswith("table") else ():
             for arm in made.arms:
-                if arm.spec and type(arm.spec.objective) is cls and made.row(arm):
+                if arm.spec and type(arm.spec.method) is cls and made.row(arm):
                     variant = "" if arm.method == cls.title else f"{arm.method}, "
                     place = markdown_escape(f"{arm.data}: {variant}{arm.setting}")
                     here = _numbers(made, arm, study)

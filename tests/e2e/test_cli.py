@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -17,6 +18,9 @@ from invariance import __version__
 from invariance.cli import main
 from invariance.core.errors import UnknownName
 from invariance.data import DATA
+from invariance.experiments.run import execute
+from invariance.experiments.spec import Spec, parse_changes
+from invariance.experiments.store import Store
 from invariance.methods import METHODS
 from invariance.models import MODELS
 from invariance.recipes.presets import PRESETS
@@ -45,6 +49,23 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
     return work
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A store with the runs of some comparisons, made in this process."""
+    path = tmp_path_factory.mktemp("made") / "runs.db"
+    changes = parse_changes(TINY[3:6:2])
+    with Store(path) as store:
+        for method, seed in (("erm", 0), ("erm", 5), ("rex", 0), ("grayscale", 0)):
+            store.add(execute(Spec.of("two-bit", method, "default", seed, changes)).run)
+    return path
+
+
+@pytest.fixture
+def store(made, elsewhere) -> Path:
+    """The same, where commands find it."""
+    return Path(shutil.copy(made, elsewhere))
+
+
 @pytest.fixture
 def run_folder(invariance) -> Path:
     """A small run that was saved."""
@@ -56,7 +77,7 @@ def run_folder(invariance) -> Path:
 
 
 def test_compare_prints_its_documented_keys_and_nothing_else(installed):
-    done = installed("compare", "--methods", "erm,irmv1", "--seeds", "2", "--json", *FAST)
+    done = installed("compare", "--methods", "erm,irmv1", "--seeds", "2", "--workers", "1", "--json", *FAST)
     assert done.err == ""
     assert [set(row) for row in done.json] == [ROW, ROW]
     assert [row["method"] for row in done.json] == ["erm", "irmv1"]
@@ -66,8 +87,8 @@ def test_compare_prints_its_documented_keys_and_nothing_else(installed):
     assert sorted(path.name for path in Path().iterdir()) == ["runs.db", "runs.db-stages"]
 
 
-def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(installed):
-    trained = installed("train", "colored-digits", "rex", "--seed", "3", "-o", "rex", "--json", *FAST)
+def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(invariance, installed):
+    trained = invariance("train", "colored-digits", "rex", "--seed", "3", "-o", "rex", "--json", *FAST)
     assert trained.err == ""
     plain = json.loads(trained.out)
     assert trained.code == (0 if plain["status"] == "finished" else 3)
@@ -81,21 +102,10 @@ def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(installed):
     assert evaluated["spec"]["seed"] == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["compare", "--methods", "irm1"], "no method is called 'irm1'. Did you mean 'irmv1'?"),
-        (["train", "two-bit", "erm", "-o", "file/run"], "cannot write to file/run: "),
-        (["data", "show", "colored-mnist"], "mnist/train-images-idx3-ubyte.gz is not here"),
-    ],
-    ids=lambda value: value[0],
-)
-def test_an_error_of_the_installed_command_is_one_line(installed, arguments, said):
-    Path("file").touch()
-    done = installed(*arguments)
+def test_an_error_of_the_installed_command_is_one_line(installed):
+    done = installed("compare", "--methods", "irm1")
     assert done.code == 1
-    assert done.error.startswith(said)
-    assert done.out == ""
+    assert done.error == "no method is called 'irm1'. Did you mean 'irmv1'?"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["--version"], ["list", "--help"]])
@@ -115,10 +125,9 @@ main()
 # Compare
 
 
-def test_compare_shows_every_method_and_writes_a_picture(invariance):
+def test_compare_shows_every_method_and_writes_a_picture(invariance, store):
     done = invariance("compare", "--methods", "erm,rex,grayscale", *TINY)
-    assert done.code == 0
-    assert [line for line in done.err.splitlines() if "stages that runs share" not in line] == []  # no progress here
+    assert (done.code, done.err) == (0, "")
     assert all(title in done.out for title in ("ERM", "REx", "GrayScale", "Two-Bit"))
     assert "invariance-compare.png" in done.out
     with Image.open("invariance-compare.png") as picture:
@@ -128,10 +137,10 @@ def test_compare_shows_every_method_and_writes_a_picture(invariance):
         assert len(picture.convert("RGB").getcolors(1 << 20)) > 10
 
 
-def test_the_picture_goes_where_asked_and_only_there(invariance):
+def test_the_picture_goes_where_asked_and_only_there(invariance, store):
     done = invariance("compare", "--methods", "erm", "--picture", "curves.png", "--json", *TINY)
     assert done.json[0]["method"] == "erm"
-    assert sorted(path.name for path in Path().iterdir()) == ["curves.png", "runs.db", "runs.db-stages"]
+    assert sorted(path.name for path in Path().iterdir()) == ["curves.png", "runs.db"]
 
 
 def test_the_picture_is_where_the_command_says_it_is(invariance):
@@ -157,12 +166,12 @@ def test_compare_of_all_is_every_method_the_oracle_last(invariance):
     assert rows[-1]["method"] == "grayscale"
 
 
-def test_one_method_named_twice_is_one_row(invariance):
+def test_one_method_named_twice_is_one_row(invariance, store):
     rows = invariance("compare", "--methods", "erm,ERM, erm", "--json", *TINY).json
     assert [(row["method"], row["seeds"]) for row in rows] == [("erm", 1)]
 
 
-def test_selection_that_saw_test_data_says_so(invariance):
+def test_selection_that_saw_test_data_says_so(invariance, store):
     (row,) = invariance("compare", "--methods", "erm", "--selection", "oracle", "--json", *TINY).json
     assert row["selection"] == "oracle (has seen test data)"
     shown = invariance("compare", "--methods", "erm", "--selection", "oracle", *TINY).out
@@ -176,21 +185,20 @@ def test_leave_one_environment_out_runs_with_three_environments(invariance):
     assert row["selection"] == "leave-one-environment-out"
 
 
-def test_seeds_count_from_the_first(invariance):
+def test_seeds_count_from_the_first(invariance, store):
     arguments = ["--methods", "erm", "--json", "--first-seed", "5", *TINY]
     (row,) = invariance("compare", *arguments).json
     assert row["first_seed"] == 5
     assert invariance("compare", *arguments).json[0] | {"seconds": 0} == row | {"seconds": 0}
 
 
-@pytest.mark.parametrize("form", [["--json"], []], ids=["json", "text"])
-def test_a_comparison_in_which_every_run_fails_says_so(invariance, form):
+def test_a_comparison_in_which_every_run_fails_says_so(invariance):
     explode = ["--set", "recipe.lr=1e30", "--set", "recipe.step=sgd"]
-    done = invariance("compare", "--methods", "erm", *form, *TINY, *explode)
-    assert "diverged 1 of 1" in done.out
-    assert done.err == ""
-    if form:
-        assert json.loads(done.out)[0]["average"] is None
+    text, plain = (invariance("compare", "--methods", "erm", *form, *TINY, *explode) for form in ([], ["--json"]))
+    assert "diverged 1 of 1" in text.out
+    assert "diverged 1 of 1" in plain.out
+    assert text.err == plain.err == ""
+    assert json.loads(plain.out)[0]["average"] is None
 
 
 # Train and evaluate
@@ -382,7 +390,7 @@ BAD = {
     "unknown data to show": (["data", "show", "two-bits"], "Did you mean 'two-bit'?"),
     "unknown recipe": ([*COMPARE, "--recipe", "short+san"], "Did you mean 'sam'?"),
     "unknown selection": ([*COMPARE, "--selection", "orakle"], "Did you mean 'oracle'?"),
-    "unknown field": ([*COMPARE, "--set", "objective.gama=1"], "Did you mean 'gamma'?"),
+    "unknown field": ([*COMPARE, "--set", "method.gama=1"], "Did you mean 'gamma'?"),
     "unknown section": ([*COMPARE, "--set", "optimiser.lr=1"], "no section of a run is called 'optimiser'"),
     "not a setting": ([*COMPARE, "--set", "gamma"], "write SECTION.FIELD=VALUE"),
     "bad json": ([*COMPARE, "--set", "data.betas=[0.1,"], "betas"),

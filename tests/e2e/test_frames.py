@@ -73,12 +73,12 @@ def probabilities(path: Path) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def commanded(file, installed) -> Path:
+def commanded(file, invariance) -> Path:
     folder = file.parent / "model"
-    done = installed("fit", file, "--label", "sick", "--ignore", "cost", "--method", "rex", "--no-report", "-o", folder)
-    assert done.code == 0, done.err
-    done = installed("predict", folder, file, "-o", file.parent / "p.csv")
-    assert done.code == 0, done.err
+    fit = ("fit", file, "--label", "sick", "--ignore", "cost", "--method", "rex", "--no-report", "-o", folder)
+    for arguments in (fit, ("predict", folder, file, "-o", file.parent / "p.csv")):
+        done = invariance(*arguments)
+        assert done.code == 0, done.err
     return folder
 
 

@@ -77,7 +77,7 @@ def test_hidden_layers_and_fields_are_set(table, tmp_path, invariance):
     assert invariance("fit", table, "--label", "sick", "--ignore", "cost", *options, "-o", tmp_path / "m").code == 0
     model = package.load(tmp_path / "m")
     assert model.hidden_ == (4, 3)
-    assert model.objective_.gamma == 7
+    assert model.method_.gamma == 7
     assert not hasattr(model, "coef_")
     refused = invariance("predict", tmp_path / "m", table, "--contributions", "-o", tmp_path / "p.csv").error
     assert refused.startswith("contributions are those of the columns of a linear model")

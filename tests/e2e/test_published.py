@@ -22,16 +22,30 @@ from invariance.studies import STUDIES
 SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 4, "batch_size": 50}, "evaluation": {"checkpoints": 2}}
 
 
+COMMANDS = """
+import sys
+from pathlib import Path
+from invariance.cli import main
+
+def invariance(*arguments):
+    sys.argv = ["invariance", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert end.code == 0
+"""
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """Run a command of a copy of the package that lies beside the package's own runs."""
+    """Run commands of a copy of the package that lies beside the package's own runs."""
     root = tmp_path_factory.mktemp("copy")
     source = Path(package.__file__).parent
     shutil.copytree(source, root / "src" / "invariance")
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "INVARIANCE_DATA": str(root / "no data")}
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "invariance", *arguments]
+    def run(*code: str) -> str:
+        command = [sys.executable, "-c", "\n".join((COMMANDS, *code))]
         done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -50,13 +64,15 @@ def test_a_copy_of_the_package_opens_the_report_of_its_published_runs(copy):
         store.add(made)  # of no study
     (copy.root / "src/invariance/experiments/published.jsonl.xz").unlink()
     many = len(specs)
-    assert copy("runs", "publish").startswith(f"{many} runs of studies, {many} of them new; {many} in ")
-    (copy.root / "runs.db").unlink()
-    assert copy("report", "--published") == "report: report.html\n"
+    show = f"invariance('runs', 'show', {specs[0].key[:8]!r}, '--published', '--json')"
+    lines = ("invariance('runs', 'publish')", "Path('runs.db').unlink()", "invariance('report', '--published')", show)
+    said, where, shown = copy(*lines).split("\n", 2)
+    assert said.startswith(f"{many} runs of studies, {many} of them new; {many} in ")
+    assert where == "report: report.html"
     text = (copy.root / "report.html").read_text(encoding="utf-8")
     assert f"Report on {many} runs" in text
     assert "Table A5: a failure case of IRMv1" in text
-    shown = json.loads(copy("runs", "show", specs[0].key[:8], "--published", "--json"))
+    shown = json.loads(shown)
     assert (shown["key"], shown["weights"]) == (specs[0].key, made.weights)
     assert not (copy.root / "runs.db").exists()
 

@@ -31,7 +31,7 @@ def test_the_whole_paper_by_one_command_and_a_page_that_holds_it(
 ):
     """One test, since its runs take minutes and everything else looks at them."""
     monkeypatch.chdir(tmp_path)
-    words = ("reproduce", *studies, "--scale", "smoke", "--json")
+    words = ("reproduce", *studies, "--scale", "smoke", "--workers", "1", "--json")
     first, again = command(tmp_path, *words), invariance(*words)
     made = json.loads(first.stdout)
     assert json.loads(again.out) == made

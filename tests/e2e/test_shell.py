@@ -42,11 +42,11 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize("words", PARTS)
-def test_help_has_examples_short_and_long_and_flags_without_a_type(words, invariance):
+def test_help_has_examples_short_and_long_and_no_names_of_types(words, invariance):
     long, short = invariance(*words.split(), "--help"), invariance(*words.split(), "-h")
     assert long == short
     assert long.code == 0
-    assert "<bool>" not in long.out
+    assert not re.search(r"<(bool|str|int|float|path|list)|x>=", long.out)
     shown = " ".join(long.out.split())
     assert examples(words)
     assert all(f"invariance {example}" in shown for example in examples(words))
@@ -119,6 +119,11 @@ def test_a_shell_gets_names_without_torch(shell, words):
     assert "slow" not in done.stderr
 
 
+def test_quiet_and_debug_stand_before_a_command_or_after_it(invariance):
+    assert invariance("list", "formats", "--quiet", "--debug") == invariance("-q", "--debug", "list", "formats")
+    assert (os.environ.pop("INVARIANCE_QUIET"), os.environ.pop("INVARIANCE_DEBUG")) == ("1", "1")
+
+
 def test_quiet_leaves_the_results(invariance):
     arguments = ["compare", "--data", "two-bit", "--methods", "erm", "--seeds", "1", "--workers", "1", *SMALL]
     quiet = invariance("--quiet", *arguments, "--track", "tensorboard")
@@ -135,9 +140,9 @@ def test_no_color_is_respected(monkeypatch, invariance):
     assert not coloured.search(invariance("list", "recipes", "--help").out)
 
 
-def test_every_command_that_prints_can_print_json():
-    without = {words for words, part in LEAVES.items() if "--json" not in {o for p in part.params for o in p.opts}}
-    assert without == set()
+@pytest.mark.parametrize("option", ["--json", "--quiet"])
+def test_every_command_can_print_json_and_results_only(option):
+    assert {words for words, part in LEAVES.items() if option not in {o for p in part.params for o in p.opts}} == set()
 
 
 def test_the_doctor_says_what_is_here(invariance):
@@ -154,8 +159,8 @@ def test_the_doctor_says_what_to_do(invariance, monkeypatch, tmp_path):
     monkeypatch.setenv("INVARIANCE_CACHE", str(file / "cache"))
     done = invariance("doctor")
     assert done.code == 1
-    assert re.search(r"^no INVARIANCE_DATA: .* → set it to the folder of the data$", done.out, re.MULTILINE)
-    assert re.search(r"^no cache: .*cannot be written to → choose another", done.out, re.MULTILINE)
+    assert re.search(r"^FAILED +INVARIANCE_DATA: .* → set it to the folder of the data$", done.out, re.MULTILINE)
+    assert re.search(r"^FAILED +cache: .*cannot be written to → choose another", done.out, re.MULTILINE)
 
 
 def test_the_doctor_knows_every_extra_of_users():

@@ -28,7 +28,7 @@ def test_tune_shows_its_best_trials_a_line_to_type_and_a_picture_and_goes_on_fro
     assert (done.code, done.err) == (0, "")
     assert "oracle (has seen test data)" in done.out
     assert "best settings (the rule has seen test data):" in done.out
-    (line,) = [line for line in done.out.splitlines() if line.startswith("--recipe default --set objective.gamma=")]
+    (line,) = [line for line in done.out.splitlines() if line.startswith("--recipe default --set method.gamma=")]
     with Image.open("invariance-tune.png") as picture:
         assert min(picture.size) > 300
     assert sorted(path.name for path in Path().iterdir()) == [

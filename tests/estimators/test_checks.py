@@ -27,8 +27,9 @@ print(len(results), {result["status"] for result in results})
     ("name", "how"),
     [
         ("InvariantClassifier", "short"),
-        ("InvariantRegressor", "default"),
+        ("InvariantRegressor", "short"),
         pytest.param("InvariantClassifier", "default", marks=pytest.mark.slow),
+        pytest.param("InvariantRegressor", "default", marks=pytest.mark.slow),
     ],
 )
 def test_it_is_an_estimator_to_scikit_learn(name, how):

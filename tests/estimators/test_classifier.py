@@ -36,14 +36,14 @@ def fit(small, quick):
 @pytest.mark.parametrize("method", sorted(METHODS.classes.keys() - {"grayscale"}))
 def test_every_method_is_known_by_its_name(fit, small, method):
     model = fit(method)
-    assert METHODS.name(model.objective_) == method
+    assert METHODS.name(model.method_) == method
     assert model.predict_proba(small.X).sum(1) == pytest.approx(1)
 
 
 def test_methods_and_recipes_come_as_values_too(fit):
     objective, how = IRMv1(gamma=7.0), recipe("full-batch", changes={"epochs": 3})
     model = fit(objective, recipe=how)
-    assert model.objective_ is objective
+    assert model.method_ is objective
     assert model.history_[-1].step == 3
     assert fit("erm", recipe="short-full").history_[-1].step == 100
 
@@ -82,7 +82,7 @@ def test_without_environments_it_warns_and_is_erm(fit, small):
         model = fit(environments=None)
     with pytest.warns(UserWarning, match=ONE):
         fit("auto", environments=["Lyon"] * len(small.y))
-    assert METHODS.name(model.objective_) == "erm"
+    assert METHODS.name(model.method_) == "erm"
     with pytest.raises(UnknownName):
         fit("irmv7", environments=None)
     with warnings.catch_warnings():
@@ -186,7 +186,7 @@ def test_training_domain_selection_takes_the_best_moment_on_rows_kept_aside(fit,
     model = fit("birm", selection="training-domain", validation_fraction=0.3, recipe=recipe("short-full"))
     values = [checkpoint.validation.mean for checkpoint in model.history_]
     assert model.scores_.mean == pytest.approx(max(values))
-    assert isinstance(model.objective_, BIRM)
+    assert isinstance(model.method_, BIRM)
 
 
 def test_leave_one_environment_out_selection_holds_environments_out(fit):

@@ -51,7 +51,7 @@ def test_a_loaded_classifier_is_the_same_bit_for_bit(tmp_path, small, quick, var
     assert (again.decision_function(X) == model.decision_function(X)).all()
     assert (again.predict(X) == model.predict(X)).all()
     assert again.get_params() == model.get_params()
-    for name in ("objective_", "choice_", "history_", "scores_", "counts_", "fingerprint_", "n_features_in_"):
+    for name in ("method_", "choice_", "history_", "scores_", "counts_", "fingerprint_", "n_features_in_"):
         assert getattr(again, name) == getattr(model, name), name
     assert (again.classes_ == model.classes_).all()
     assert (again.environments_ == model.environments_).all()

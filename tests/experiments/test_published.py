@@ -57,7 +57,7 @@ def close(a, b) -> bool:
 
 
 def test_what_decides_a_run_keeps_every_digit_so_that_its_key_can_be_computed_again(store, tmp_path):
-    made = replace(run(), spec=Spec.of("two-bit", "irmv1", "short", 0, SMALL | {"objective": {"gamma": 100 / 3}}))
+    made = replace(run(), spec=Spec.of("two-bit", "irmv1", "short", 0, SMALL | {"method": {"gamma": 100 / 3}}))
     store.add(made)
     publish(store, {made.spec.trial.key}, tmp_path / "published")
     ((key, record),) = read(tmp_path / "published").items()

@@ -18,6 +18,7 @@ from invariance.experiments.store import Store, work_folder
 
 PATIENT = {
     "RAY_raylet_start_wait_time_s": "600",
+    "RAY_gcs_server_port_wait_time_s": "600",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_gcs_server_request_timeout_seconds": "600",
     "RAY_health_check_timeout_ms": "600000",

@@ -34,7 +34,7 @@ every_method = pytest.mark.parametrize("method", SPECS)
 @cache
 def interrupted(method: str = "irmv1") -> tuple[Run, list[ResumeState]]:
     """A whole run, and what would have been kept of it at each of its checkpoints."""
-    changes = {"data": {"samples": 100}, "objective": SPECS[method], "evaluation": {"checkpoints": 4}}
+    changes = {"data": {"samples": 100}, "method": SPECS[method], "evaluation": {"checkpoints": 4}}
     changes["recipe"] = {"epochs": 4, "batch_size": 50, "average": 0.5}
     partials: list[ResumeState | None] = []
     run = execute(

@@ -49,7 +49,7 @@ def test_a_run_is_the_training_loop_with_the_seed_of_the_spec(method):
     spec = small(method, seed=5)
     benchmark = spec.data.load(5)
     model = spec.model.build(benchmark.input_shape, 1, seed=5)
-    for snapshot in train(model, spec.objective, benchmark.train, spec.recipe, family=benchmark.family, seed=5):
+    for snapshot in train(model, spec.method, benchmark.train, spec.recipe, family=benchmark.family, seed=5):
         weights = snapshot.model.state_dict()
     found = execute(spec).model.state_dict()
     assert all(torch.equal(weights[name], found[name]) for name in found)
@@ -93,7 +93,7 @@ def test_checkpoints_are_evenly_spaced_and_the_end_is_always_one(epochs, checkpo
 @every_variant
 @pytest.mark.parametrize("average", [0.0, 0.5])
 def test_how_often_a_run_is_measured_does_not_change_it(variant, average):
-    method, fields = variant.split()[0], {"objective": VARIANTS[variant], "recipe": {"epochs": 4, "average": average}}
+    method, fields = variant.split()[0], {"method": VARIANTS[variant], "recipe": {"epochs": 4, "average": average}}
     often, seldom = (execute(small(method, evaluation={"checkpoints": n}, **fields)).run for n in (10, 2))
     assert len(often.history) > len(seldom.history)
     assert often.weights == seldom.weights
@@ -267,10 +267,10 @@ def test_what_is_measured_on_training_samples_keeps_their_weights():
     weighted = tuple(replace(e, weight=torch.linspace(0.1, 5, len(e))) for e in made.train)
     benchmark = Benchmark(made.family, weighted, mechanism=made.mechanism)
     model = spec.model.build(benchmark.input_shape, 1, 0)
-    *_, last = train(model, spec.objective, weighted, spec.recipe, family=made.family, snapshots=1)
+    *_, last = train(model, spec.method, weighted, spec.recipe, family=made.family, snapshots=1)
     checkpoint = measure(last, benchmark, spec)
-    _, expected = scores_and_diagnostics(last.model, spec.objective, weighted, made.family)
-    _, unweighted = scores_and_diagnostics(last.model, spec.objective, made.train, made.family)
+    _, expected = scores_and_diagnostics(last.model, spec.method, weighted, made.family)
+    _, unweighted = scores_and_diagnostics(last.model, spec.method, made.train, made.family)
     assert checkpoint.diagnostics == expected != unweighted
     assert checkpoint.train == checkpoint.validation
 

@@ -25,7 +25,7 @@ VARIANTS = {name: {} for name in METHODS.classes} | {
 
 
 def train(method: str = "erm", average: float = 0.0, **objective) -> Executed:
-    changes = {"data": {"samples": 200, "betas": [0.1, 0.2, 0.3]}, "objective": objective}
+    changes = {"data": {"samples": 200, "betas": [0.1, 0.2, 0.3]}, "method": objective}
     changes["recipe"] = {"epochs": 4, "batch_size": 150, "average": average}
     return execute(Spec.of("two-bit", method, "short", 2, changes))
 
@@ -107,7 +107,7 @@ def test_a_folder_that_holds_a_run_is_not_claimed_unless_asked(folder):
     assert "--overwrite" in message
     claim(folder, overwrite=True)
     save(train("rex"), folder)
-    assert load(folder)[0].spec.method == "rex"
+    assert load(folder)[0].spec.method_name == "rex"
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "file/far/below"])

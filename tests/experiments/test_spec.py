@@ -12,7 +12,7 @@ from invariance.core.one_look import one_look
 from invariance.data import DATA
 from invariance.data.colored_digits import ColoredDigits
 from invariance.data.colored_mnist import ColoredMNIST
-from invariance.experiments.spec import SECTIONS, Evaluation, Spec, parse_changes
+from invariance.experiments.spec import SECTIONS, STORED_NAMES, Evaluation, Spec, parse_changes
 from invariance.methods import METHODS
 from invariance.methods.irmv1 import IRMv1
 from invariance.models import MODELS
@@ -34,21 +34,21 @@ def one_line(caught: pytest.ExceptionInfo[InvarianceError]) -> str:
 def test_names_and_defaults_make_a_spec():
     spec = Spec.of("colored-digits", "irmv1", "short", seed=3)
     assert spec == Spec(ColoredDigits(), ColoredDigits.architecture, IRMv1(), recipe("short"), "short", 3)
-    assert (spec.data_name, spec.method, spec.recipe_name) == ("colored-digits", "irmv1", "short")
+    assert (spec.data_name, spec.method_name, spec.recipe_name) == ("colored-digits", "irmv1", "short")
 
 
 def test_changes_reach_their_section():
     changes = {
         "data": {"draws": 10, "betas": [0.3, 0.4]},
         "model": {"width": 7},
-        "objective": {"gamma": 5},
+        "method": {"gamma": 5},
         "recipe": {"epochs": 2, "gradient": {"kind": "sam", "radius": 0.5}},
         "evaluation": {"checkpoints": 3, "landscape": 5},
     }
     spec = Spec.of("colored-digits", "irmv1", "short", changes=changes)
     assert spec.data == ColoredDigits(draws=10, betas=(0.3, 0.4))
     assert spec.model == MLP(width=7)
-    assert spec.objective == IRMv1(gamma=5)
+    assert spec.method == IRMv1(gamma=5)
     assert (spec.recipe.epochs, spec.recipe.gradient) == (2, SAM(radius=0.5))
     assert spec.recipe.lr == recipe("short").lr
     assert spec.evaluation == Evaluation(checkpoints=3, landscape=5)
@@ -97,7 +97,7 @@ def test_an_unknown_section_is_one_line():
     [
         ("data.sample=3", "no field of data set 'two-bit' is called 'sample'. Did you mean 'samples'?"),
         ("model.widht=3", "no field of model 'mlp' is called 'widht'. Did you mean 'width'?"),
-        ("objective.gama=3", "no field of method 'irmv1' is called 'gama'. Did you mean 'gamma'?"),
+        ("method.gama=3", "no field of method 'irmv1' is called 'gama'. Did you mean 'gamma'?"),
         ("recipe.epoch=3", "no field of a recipe is called 'epoch'. Did you mean 'epochs'?"),
         ("evaluation.checkpoint=3", "no field of an evaluation is called 'checkpoint'. Did you mean 'checkpoints'?"),
     ],
@@ -115,8 +115,8 @@ def test_an_unknown_field_of_any_section_says_what_was_meant(setting, message):
         "data.betas=[0.1",
         "data.alpha=NaN",
         "model.width=-1",
-        "objective.gamma=big",
-        "objective.gamma.x=1",
+        "method.gamma=big",
+        "method.gamma.x=1",
         "recipe.batch_size=-8",
         "evaluation.checkpoints=0",
         "evaluation.train_rows=all",
@@ -279,7 +279,7 @@ def test_every_field_changes_the_key(data, method, name):
     plain = spec.to_json()
     places = dict(leaves(plain))
     assert {"seed", "hold_out"} <= {path[0] for path in places}
-    for section in SECTIONS:
+    for section in (STORED_NAMES.get(each, each) for each in SECTIONS):
         assert {path[1] for path in places if path[0] == section} == plain[section].keys() - {"name"}
     keys = {path: Spec.from_json(changed(plain, path, value)).key for path, value in places.items()}
     assert spec.key not in keys.values()
@@ -361,10 +361,10 @@ def test_settings_are_read_as_json_or_else_as_text():
             "data.betas=[0.1, 0.2]",
             "recipe.step=sgd",
             'recipe.schedule={"kind": "ramp"}',
-            "objective.estimator = split ",
+            "method.estimator = split ",
         ]
     ) == {
-        "objective": {"gamma": 1e4, "estimator": "split"},
+        "method": {"gamma": 1e4, "estimator": "split"},
         "recipe": {"batch_size": None, "reset": True, "step": "sgd", "schedule": {"kind": "ramp"}},
         "data": {"betas": [0.1, 0.2]},
     }
@@ -391,19 +391,21 @@ def test_a_kind_may_be_named_before_its_fields():
     assert Spec.of("two-bit", "erm", "short", changes=changes).recipe.gradient == SAM(radius=0.1)
 
 
-@pytest.mark.parametrize("setting", ["", "gamma=3", "objective.gamma", "objective", "=3", "recipe=short"])
+@pytest.mark.parametrize("setting", ["", "gamma=3", "method.gamma", "method", "=3", "recipe=short"])
 def test_a_setting_that_cannot_be_read_says_how_to_write_one(setting):
     with pytest.raises(BadValue) as caught:
         parse_changes([setting])
     assert one_line(caught) == (f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example method.gamma=1e4")
 
 
-def test_a_method_is_the_objective_of_a_run():
-    assert parse_changes(["method.gamma=3"]) == parse_changes(["objective.gamma=3"]) == {"objective": {"gamma": 3}}
+def test_the_earlier_name_of_a_method_is_understood():
+    assert parse_changes(["objective.gamma=3"]) == parse_changes(["method.gamma=3"]) == {"method": {"gamma": 3}}
+    earlier, now = (Spec.of("two-bit", "irmv1", "short", 0, {name: {"gamma": 3}}) for name in ("objective", "method"))
+    assert earlier == now
 
 
 def test_a_setting_of_an_unknown_section_says_what_was_meant():
     with pytest.raises(UnknownName, match=r"no section of a run is called 'penalty'"):
         parse_changes(["penalty.gamma=3"])
-    with pytest.raises(UnknownName, match=r"Did you mean 'objective'\?"):
-        parse_changes(["objectiv.gamma=3"])
+    with pytest.raises(UnknownName, match=r"Did you mean 'method'\?"):
+        parse_changes(["metod.gamma=3"])

@@ -77,8 +77,8 @@ def test_games_share_their_warm_up_of_erm(tmp_path):
     [
         {"seed": 1},
         {"data": {"samples": 101}},
-        {"objective": {"l2": 0.01}},
-        {"objective": {"gamma_before": 1.0}},
+        {"method": {"l2": 0.01}},
+        {"method": {"gamma_before": 1.0}},
         {"recipe": {"lr": 2e-3}},
         {"recipe": {"batch_size": 40}},
         {"recipe": {"dropout": 0.1}},

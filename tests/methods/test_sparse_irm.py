@@ -126,7 +126,7 @@ def test_training_masks_are_relaxed_coins_that_fall_on_one_as_often_as_the_score
     with torch.no_grad():
         score.fill_(0.3)
     made.draw(0.03, generator(0))
-    mask = made.mask(score, made.get_buffer("noise0")).detach()
+    mask = made.masked(torch.ones_like(score), score, made.get_buffer("noise0")).detach()
     assert mask.min() >= 0
     assert mask.max() <= 1
     assert float((mask > 0.5).float().mean()) == pytest.approx(0.3, abs=4 * (0.21 / 10_000) ** 0.5)

@@ -40,7 +40,7 @@ def test_it_is_saved_with_its_subset(table, tmp_path):
     model = InvariantClassifier(SubsetERM(without=(1,)), hidden=(4,)).fit(X, y, environments=e)
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.objective_ == model.objective_
+    assert again.method_ == model.method_
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
 
 

@@ -31,7 +31,7 @@ SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 4, "batch_size": 50}, "e
 @cache
 def made(method: str = "irmv1", gamma: float | None = None) -> Run:
     """A real run."""
-    fields = SMALL if gamma is None else SMALL | {"objective": {"gamma": gamma}}
+    fields = SMALL if gamma is None else SMALL | {"method": {"gamma": gamma}}
     return execute(Spec.of("two-bit", method, "short", changes=fields)).run
 
 

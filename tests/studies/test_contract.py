@@ -96,8 +96,7 @@ def test_a_study_can_be_shown_before_anything_is_run(study, scale):
 
 
 @every_study
-@every_scale
-@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(("scale", "seeds"), [("smoke", 1), *((scale, 3) for scale in SCALES)])
 def test_a_finished_study_shows_our_numbers_beside_every_printed_one(study, scale, seeds, results):
     made = results(study, scale, seeds)
     artefacts = study.show(made)

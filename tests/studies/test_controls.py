@@ -47,8 +47,8 @@ def test_as_many_updates_are_counted_as_are_made():
 def test_the_split_estimator_has_arms_of_its_own():
     arms = regimes("quick", "IRMv1, split")
     assert FULL_MANY not in arms
-    assert {a.spec.objective.estimator for a in arms.values()} == {"split"}
-    assert {a.spec.objective.estimator for a in regimes("quick").values()} == {"squared"}
+    assert {a.spec.method.estimator for a in arms.values()} == {"split"}
+    assert {a.spec.method.estimator for a in regimes("quick").values()} == {"squared"}
 
 
 def test_numbers_of_table_4_stand_beside_the_two_recipes_it_has():

@@ -50,7 +50,7 @@ def test_figure_a2_measures_how_far_the_loss_rises(run):
 
 
 def test_figure_a3_without_the_penalty_has_none_at_any_time():
-    on, off = (arm.spec.objective for arm in STUDIES["figure-a3"]().arms("full"))
+    on, off = (arm.spec.method for arm in STUDIES["figure-a3"]().arms("full"))
     before, after = Clock(0, 10, 5), Clock(7, 10, 5)
     assert (off.gamma_at(before), off.gamma_at(after)) == (0, 0)
     assert (off.divisor(before), off.divisor(after)) == (1, 1)

@@ -16,8 +16,8 @@ def test_debiasing_and_penalty_are_told_apart():
         for method in ("IRMv1", "REx", "BLOC-IRM"):
             penalty, both = arms[method, data, "penalty"], arms[method, data, "both"]
             assert penalty.recipe.debias == 0
-            assert penalty.objective.gamma >= 1e3
-            assert (both.recipe.debias, both.objective.gamma) == (2, 1.0)
+            assert penalty.method.gamma >= 1e3
+            assert (both.recipe.debias, both.method.gamma) == (2, 1.0)
             assert both.recipe == debiasing
 
 

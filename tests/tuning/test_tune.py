@@ -1,6 +1,8 @@
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import asdict
 
 import optuna
@@ -17,7 +19,7 @@ from invariance.tuning.rules import RULES
 from invariance.tuning.search import Search
 from invariance.tuning.show import figure, table
 
-COLLAPSES = {"objective": {"l2": 1e4}, "recipe": {"lr": 1e-2, "epochs": 20, "batch_size": 100}}
+COLLAPSES = {"method": {"l2": 1e4}, "recipe": {"lr": 1e-2, "epochs": 20, "batch_size": 100}}
 EPOCHS = {"recipe.epochs": IntRange(2, 8)}
 
 
@@ -40,7 +42,7 @@ def test_every_trial_is_a_run_of_the_store_with_the_settings_that_the_study_reco
         for trial in tuning.trials:
             (key,) = trial.keys
             run = store.get(key)
-            assert run.spec.objective.gamma == trial.settings["objective.gamma"]
+            assert run.spec.method.gamma == trial.settings["method.gamma"]
             assert run.spec.recipe.lr == trial.settings["recipe.lr"]
             assert run.spec.seed == 100
     assert study.user_attrs["data"] == "two-bit"
@@ -53,9 +55,9 @@ def test_every_trial_is_a_run_of_the_store_with_the_settings_that_the_study_reco
 def test_the_first_trial_is_the_method_as_it_stands(bench):
     first = bench.tune("irmv1", trials=1).trials[0].settings
     as_it_stands = Spec.of("two-bit", "irmv1", "default")
-    assert first["objective.gamma"] == as_it_stands.objective.gamma
+    assert first["method.gamma"] == as_it_stands.method.gamma
     assert first["recipe.warmup"] == pytest.approx(as_it_stands.recipe.warmup, rel=2e-3)  # three digits
-    assert first["objective.estimator"] == "squared"
+    assert first["method.estimator"] == "squared"
 
 
 def test_a_stopped_search_goes_on_as_if_it_had_not_been_stopped(benches):
@@ -178,12 +180,12 @@ def test_environments_are_left_out_where_there_are_three_and_refused_where_there
 
 
 def test_the_options_of_the_best_trial_give_its_run_again(bench):
-    changes = {"objective": {"reduction": "sum"}, "recipe": {"epochs": 3}}
+    changes = {"method": {"reduction": "sum"}, "recipe": {"epochs": 3}}
     tuning = bench.tune("irmv1", trials=3, rule="oracle", changes=changes)
     words = shlex.split(tuning.options)
     assert words[:2] == ["--recipe", "default"]
     settings = [word for option, word in zip(words[2::2], words[3::2], strict=True) if option == "--set"]
-    assert {"objective.reduction=sum", "recipe.epochs=3"} < set(settings)
+    assert {"method.reduction=sum", "recipe.epochs=3"} < set(settings)
     assert not any(setting.startswith(("data.", "evaluation.")) for setting in settings)  # they do not transfer
     where = ["data.samples=400", "evaluation.checkpoints=2"]
     spec = Spec.of("two-bit", "irmv1", words[1], 100, parse_changes([*where, *settings]))
@@ -195,7 +197,7 @@ def test_a_fixed_field_is_not_searched_and_a_range_of_ones_own_is(bench):
     tuning = bench.tune(trials=5, changes={"recipe": {"epochs": 2}}, ranges=ranges)
     assert "recipe.epochs" not in tuning.search.space
     later = [t.settings for t in tuning.trials]
-    assert all(1 <= settings["objective.gamma"] <= 2 for settings in later)
+    assert all(1 <= settings["method.gamma"] <= 2 for settings in later)
     assert {settings["recipe.penalty_batch_size"] for settings in later} <= {None, 200}
 
 
@@ -205,10 +207,10 @@ def test_what_mattered_is_told_from_what_did_not(bench):
         "erm",
         trials=24,
         changes={"recipe": {"epochs": 1, "batch_size": 50}, "data": {"samples": 400, "betas": [0.1, 0.100001]}},
-        ranges={"objective.l2": LogRange(1e-9, 1e-8)},
+        ranges={"method.l2": LogRange(1e-9, 1e-8)},
     )
     assert len(tuning.ranked) >= 8
-    assert list(tuning.importances) == ["recipe.lr", "objective.l2"]
+    assert list(tuning.importances) == ["recipe.lr", "method.l2"]
     lr, l2 = (sum(shares) / len(shares) for shares in tuning.importances.values())
     assert lr > 0.8 > l2
     assert [panel.title for panel in figure(tuning).panels] == ["importance", "lr", "l2"]
@@ -238,11 +240,14 @@ def test_what_cannot_be_searched_is_refused_in_one_line_before_anything_is_writt
     assert not bench.store.exists()
 
 
-@pytest.mark.parametrize("content", ["runs", "text", "no folder"])
+@pytest.mark.parametrize("content", ["runs", "another program's", "text", "no folder"])
 def test_a_file_that_holds_no_study_is_refused_and_left_alone(bench, content):
     match content:
         case "runs":
             Store(bench.study).close()
+        case "another program's":
+            with closing(sqlite3.connect(bench.study)) as connection:
+                connection.execute("CREATE TABLE letters (text TEXT)")
         case "text":
             bench.study.write_text("not a database, but long enough to be read as one " * 20)
         case "no folder":

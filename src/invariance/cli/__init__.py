@@ -28,7 +28,7 @@ from invariance.cli import (
 )
 from invariance.cli.follow import INTERRUPTED
 from invariance.cli.help import HELP_NAMES, command
-from invariance.cli.options import ranks
+from invariance.cli.options import ranks, remembered
 from invariance.core.errors import BadValue, InvarianceError
 from invariance.core.one_look import one_look
 from invariance.core.text import clean
@@ -75,12 +75,18 @@ def _common(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print results alone: no progress, no notes.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", callback=remembered("INVARIANCE_DEBUG"), help="Show the traceback of an error.")
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            *("-q", "--quiet"),
+            callback=remembered("INVARIANCE_QUIET"),
+            help="Print results only: no progress, no notes.",
+        ),
+    ] = False,
 ) -> None:
-    for name, wanted in (("INVARIANCE_DEBUG", debug), ("INVARIANCE_QUIET", quiet)):
-        if wanted:
-            os.environ[name] = "1"
     if ranks() > 1 and context.invoked_subcommand != "train":
         raise BadValue(f"torchrun is for 'train'; give '{context.invoked_subcommand}' without it")
 

@@ -129,23 +129,23 @@ def _different(specs: "list[Spec]") -> "list[Spec]":
 
     last = Clock(1, 2, 0)
     same = {
-        (s.objective.decided_by(last, sliced=False) or s.method, s.objective.oracle, s.recipe): s for s in specs[::-1]
+        (s.method.decided_by(last, sliced=False) or s.method_name, s.method.oracle, s.recipe): s for s in specs[::-1]
     }
     return [spec for spec in specs if spec in same.values()]
 
 
 def _by_method(names: list[str], changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Changes of the objective go to every method that has the field; one of them must."""
+    """Changes of the method go to every method that has the field; one of them must."""
     from invariance.core.catalogue import defaults
     from invariance.core.errors import UnknownName
     from invariance.methods import METHODS
 
     known = {name: defaults(METHODS[name]).keys() for name in names}
     everywhere = {field for fields in known.values() for field in fields}
-    wanted = changes.get("objective", {})
+    wanted = changes.get("method", {})
     if unknown := wanted.keys() - everywhere:
         raise UnknownName.of("field of these methods", min(unknown), everywhere)
     return {
-        name: changes | {"objective": {field: value for field, value in wanted.items() if field in known[name]}}
+        name: changes | {"method": {field: value for field, value in wanted.items() if field in known[name]}}
         for name in names
     }

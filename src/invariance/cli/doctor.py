@@ -38,14 +38,15 @@ class Finding(NamedTuple):
 def doctor(as_json: Json = False) -> None:
     """Say which versions, devices, data and folders this installation has, and what to do about what is missing.
 
-    What is optional and not there is no fault. The exit code is 1 where something does not work.
+    Lines begin with ok, optional (not there, and needed only for some things) or FAILED; then the exit code is 1.
     """
     findings = [*_versions(), *_devices(), *_extras(), *_data(), *_folders()]
     if as_json:
         print_json([finding._asdict() for finding in findings])
     else:
         for finding in findings:
-            line = f"{'ok' if finding.ok else 'no'} {finding.name}: {finding.state}"
+            mark = "FAILED" if not finding.ok else "optional" if finding.advice else "ok"
+            line = f"{mark:8} {finding.name}: {finding.state}"
             advice = f" → {finding.advice}" if finding.advice else ""
             out().print(clean(line + advice), highlight=False, markup=False, soft_wrap=True)
     if any(not finding.ok for finding in findings):

@@ -115,7 +115,7 @@ def _show_environments(fitted: "Fitted", data: Path, evaluated: "Evaluated", kno
 
     from invariance.core.text import clean
 
-    title = f"{fitted.estimator.objective_.title} on {clean(data.name)}"
+    title = f"{fitted.estimator.method_.title} on {clean(data.name)}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("environment", overflow="fold")
     headings, lines, summary = _accuracies(evaluated.scores) if evaluated.scores else _errors(evaluated.numbers or {})
@@ -175,7 +175,7 @@ def show(run: "Run", scores: "Scores") -> None:
     from rich.table import Table
 
     spec = run.spec
-    table = Table(title=f"{spec.objective.title} on {spec.data.title}, seed {spec.seed}", show_header=False)
+    table = Table(title=f"{spec.method.title} on {spec.data.title}, seed {spec.seed}", show_header=False)
     for line in (*_summary(scores), *_by_environment(run, scores)):
         table.add_row(*line)
     out().print(table, markup=False)

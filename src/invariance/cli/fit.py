@@ -226,13 +226,13 @@ def _configure(
     resolved(device)
     criterion(metric, classes=hasattr(task.estimator, "predict_proba"))
     changes = parse_changes(settings or [])
-    if others := changes.keys() - {"objective", "recipe"}:
+    if others := changes.keys() - {"method", "recipe"}:
         raise BadValue(f"--set {min(others)}.… does not apply to data of your own; change method or recipe")
-    objective = changes.get("objective", {})
-    if objective and method == "auto":
+    fields = changes.get("method", {})
+    if fields and method == "auto":
         raise BadValue("--set method.… needs a method; name one with --method")
     task.estimator.set_params(
-        method=changed_method(method, objective) if objective else method,
+        method=changed_method(method, fields) if fields else method,
         metric=metric,
         recipe=changed_recipe(task.estimator.recipe, changes.get("recipe", {})),
         hidden=widths(hidden),

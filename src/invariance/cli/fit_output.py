@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from invariance.cli.options import out, print_notes
 
 if TYPE_CHECKING:
-    from invariance.estimators.auto import Choice
     from invariance.estimators.base import Invariant
+    from invariance.estimators.choice import Choice
     from invariance.fitting.assess import Assessment
     from invariance.fitting.reader import FitTask
 
@@ -44,7 +44,7 @@ def plain(output: Path, task: "FitTask", estimator: "Invariant", assessment: "As
         task.rows.unit: len(task.rows),
         "columns": {name: {"role": kind, "why": why} for name, kind, why in task.roles},
         "notes": [*task.notes, *filter(None, [estimator.note_])],
-        "method": estimator.objective_.title,
+        "method": estimator.method_.title,
         "chosen": estimator.choice_ and estimator.choice_.to_json(),
         "reason": estimator.choice_.reason if estimator.choice_ else "",
     }
@@ -129,7 +129,7 @@ def show_model(
 
     console = out()
     choice = estimator.choice_
-    lines = [f"Method: {estimator.objective_.title}{f', because {choice.reason}' if choice else ''}."]
+    lines = [f"Method: {estimator.method_.title}{f', because {choice.reason}' if choice else ''}."]
     lines += [f"Note: {estimator.note_}."] if estimator.note_ else []
     lines += [f"The same model by name: {_options(choice, table=bool(task.roles))}"] if choice else []
     if assessment:

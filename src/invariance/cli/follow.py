@@ -60,12 +60,15 @@ FromPublished = Annotated[
 def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     """A store that is there, or the published runs as one."""
     from invariance.core.errors import BadValue
-    from invariance.experiments.published import published_store
     from invariance.experiments.store import Store
 
-    if published and store != STORE:
+    if not published:
+        return Store(store, must_exist=True)
+    if store != STORE:
         raise BadValue(f"--published reads the runs of the package and --store those of {store}; give one of them")
-    return published_store() if published else Store(store, must_exist=True)
+    from invariance.experiments.published import published_store
+
+    return published_store()
 
 
 class Reuse(Counter[str]):
@@ -73,7 +76,7 @@ class Reuse(Counter[str]):
 
     def see(self, event: "Event") -> None:
         """Take note of a run that is done."""
-        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+        self.update(runs=1, sharing=int(event.reused > 0), reused=event.reused, updates=event.steps)
 
     def say(self) -> None:
         """A line on standard error, if there is something to say."""
@@ -282,7 +285,7 @@ class Follow:
 def title(spec: "Spec") -> str:
     """A run in a few words."""
     out = f", without {spec.hold_out}" if spec.hold_out else ""
-    return f"{spec.objective.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
+    return f"{spec.method.title} on {spec.data.title}, {spec.recipe_name}, seed {spec.seed}{out}"
 
 
 def span(seconds: float) -> str:

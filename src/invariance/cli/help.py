@@ -1,12 +1,25 @@
-"""What --help shows: examples under every command, exit codes, and flags without a type."""
+"""What --help shows: examples under every command, exit codes, and what to put where, in words."""
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import typer
 from typer.main import get_command
 
 HELP_NAMES = ["-h", "--help"]
+EVERYWHERE = ("quiet", "debug")
+"""Options that stand before a command or after it."""
+PLACEHOLDERS = {
+    "str": "TEXT",
+    "list[str]": "TEXT",
+    "int": "N",
+    "int range": "N",
+    "float": "NUMBER",
+    "float range": "NUMBER",
+}
+PLACEHOLDERS |= {"path": "PATH", "file": "PATH", "directory": "PATH"}
+"""What stands for a value, by its type."""
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "compare --methods erm,irmv1,bloc-irm --seeds 5 --track tensorboard"),
     "fit": (
@@ -17,7 +30,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "evaluate": ("evaluate model labelled.csv --environment hospital", "evaluate runs/two-bit-erm-0 --json"),
     "calibrate": ("calibrate model site.csv -o model-site",),
     "export": ("export model --format onnx -o model.onnx",),
-    "train": ("train colored-mnist irmv1 --seed 1 -o runs/one", "train two-bit rex --set objective.gamma=100"),
+    "train": ("train colored-mnist irmv1 --seed 1 -o runs/one", "train two-bit rex --set method.gamma=100"),
     "tune": ("tune colored-digits irmv1 --trials 30",),
     "reproduce": ("reproduce --list", "reproduce table-4 --scale quick --seeds 2"),
     "run": ("run specs.jsonl --workers 2",),
@@ -57,13 +70,36 @@ def command(app: typer.Typer) -> Any:
     for words, part in _commands(built):
         lines = [f"`invariance {example}`" for example in examples(words)]
         part.epilog = "\n\n".join(["**Examples**", *lines])
-        shown = part.get_help_option(typer.Context(part, help_option_names=HELP_NAMES))
-        for option in [*part.params, shown]:
-            if getattr(option, "is_flag", False):
-                option.metavar = ""
+        if part is not built and not hasattr(part, "commands"):
+            part.params.extend(_everywhere(built))
+        context = typer.Context(part, help_option_names=HELP_NAMES)
+        for parameter in [*part.params, part.get_help_option(context)]:
+            _in_words(parameter, context)
     codes = "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
     built.epilog = f"{built.epilog}\n\n**Exit codes**\n\n{codes}."
     return built
+
+
+def _everywhere(built: Any) -> Iterator[Any]:
+    """Options that may also stand after a command; their callbacks do all that they do."""
+    for option in built.params:
+        if option.name in EVERYWHERE:
+            own = copy(option)
+            own.expose_value = False
+            yield own
+
+
+def _in_words(parameter: Any, context: typer.Context) -> None:
+    """An option shows what to put there, a flag and an argument nothing."""
+    kind = parameter.display_type(context).strip("<>")
+    placeholder = PLACEHOLDERS.get(kind, kind)
+    if parameter.param_type_name == "argument":
+        parameter.display_type_rich = lambda ctx: ""  # its name says it
+    elif getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    elif parameter.metavar is None:
+        parameter.metavar = placeholder
+    parameter._get_number_range_help_str = lambda: ""  # "[x>=1]" is for programmers
 
 
 def examples(words: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ Changes = Annotated[
     typer.Option(
         "--set",
         metavar="SECTION.FIELD=VALUE",
-        help="Change a field of data, model, objective or recipe, e.g. recipe.epochs=20. May be repeated.",
+        help="Change a field of data, model, method or recipe, e.g. recipe.epochs=20. May be repeated.",
     ),
 ]
 RecipeName = Annotated[
@@ -68,6 +68,17 @@ def ranks() -> int:
 def quiet() -> bool:
     """Whether another of several ranks is the one that prints."""
     return ranks() > 1 and os.environ["RANK"] != "0"
+
+
+def remembered(variable: str) -> Callable[[bool], bool]:
+    """A callback of a flag that sets a variable of the environment."""
+
+    def remember(wanted: bool) -> bool:
+        if wanted:
+            os.environ[variable] = "1"
+        return wanted
+
+    return remember
 
 
 def results_only() -> bool:

@@ -59,7 +59,7 @@ def train(
     if address and not ranks:
         raise BadValue("--address is for --ranks, which trains on a Ray cluster; say how many")
     spec = Spec.of(data, method, recipe, seed, parse_changes(changes or []))
-    folder = output or Path("runs") / f"{spec.data_name}-{spec.method}-{seed}"
+    folder = output or Path("runs") / f"{spec.data_name}-{spec.method_name}-{seed}"
     if leads():
         claim(folder, overwrite=overwrite)
         say_partial(spec.data)
@@ -84,7 +84,7 @@ def _executed(
     """The run, resumed from what is left of it in the folder; on a ``cluster`` by so many ranks at an address."""
     path = folder / f"{spec.key}.safetensors"
     with progress() as bar:
-        task = bar.add_task(f"{spec.objective.title} on {spec.data.title}", total=None)
+        task = bar.add_task(f"{spec.method.title} on {spec.data.title}", total=None)
 
         def show(step: int, steps: int) -> None:
             bar.update(task, completed=step, total=steps)

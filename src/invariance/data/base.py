@@ -52,15 +52,15 @@ PHOTOGRAPHS: Preferences = {
 """The same, with images mirrored and shifted."""
 SMALL_RUN: Mapping[str, Mapping[str, Any]] = {
     "evaluation": {"checkpoints": 4, "train_rows": 500},
-    "recipes": {"small-batch": "debiased"},
+    "recipes": {"short": "debiased"},
 }
-"""A small run on images: measured less, as a pass over the data costs what training on them does, and by the
-debiased recipe, since penalties alone do not hold a ResNet in a few epochs."""
+"""A small run on images: measured less, as a pass over the data costs what training on them does, and by the debiased
+recipe in place of ``short``, in whose few epochs penalties alone do not hold a ResNet."""
 
 Smaller = Literal["tiny", "small"]
 """Versions of a data set for less than the whole experiment: to see that everything works, and for first numbers."""
 SmallerRuns = Mapping[Smaller, Mapping[str, Mapping[str, Any]]]
-"""Changed fields by section of a run, and under ``recipes`` other recipes."""
+"""Changed fields by section of a run, and under ``recipes`` what replaces the recipes of a scale."""
 
 
 def _different(betas: tuple[float, ...]) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ of every class, move the effects by Δ. For numbers, where tilting has no bounde
 target are compared instead, and columns are moved along the target.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import torch
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
+from scipy.special import expit
 from torch import Tensor
 
 from invariance.core.environment import Environment
@@ -44,12 +46,14 @@ class AdverseSite:
     """Training rows with other weights, or other values for numbers; and the columns whose effects vary.
 
     ``columns`` are the inputs of each, the most significant first; none where components or outputs stand for them.
-    ``p_value`` is that of the test that no effect varies, corrected for the number of columns.
+    ``p_value`` is that of the test that no effect varies, corrected for the number of columns; ``probability`` is that
+    one does, given the data.
     """
 
     environments: tuple[Environment, ...]
     columns: Places
     p_value: float
+    probability: float
 
 
 class Columns(NamedTuple):
@@ -140,7 +144,7 @@ def _tilted(environments: Sequence[Environment], inputs: Tensor, places: Places,
     tests = labels if labels > 2 else 1
     sizes = tuple(map(len, environments))
     weight = torch.cat([_weights(e) for e in environments])
-    shifts, p_values = [], dict[int, float]()
+    shifts, p_values, log_odds = [], dict[int, float](), -math.inf
     for k in range(tests):
         offset = _against_rest(f, k)
         x = Columns.of(inputs, places, offset).x
@@ -148,12 +152,14 @@ def _tilted(environments: Sequence[Environment], inputs: Tensor, places: Places,
         effects = compared(Sites(x, y, offset, weight, sizes), LEVEL / tests)
         for i in effects.varying:
             p_values[i] = min(p_values.get(i, 1.0), tests * float(effects.p_value[i]))
+        log_odds = max(log_odds, float(effects.log_odds.max()) - math.log(tests))
         shifts.append(x @ (effects.adverse - effects.mean))
     by_class = torch.stack(shifts if tests > 1 else [-shifts[0] / 2, shifts[0] / 2], dim=1)  # [n, K]
     tilted = _keeping_class_shares(environments, by_class - by_class.mean(1, keepdim=True))
     site = tuple(replace(e, weight=weight) for e, weight in zip(environments, tilted, strict=True))
     varying = sorted(p_values, key=lambda i: p_values[i])
-    return AdverseSite(site, tuple(places[i] for i in varying), min(p_values.values(), default=1.0))
+    columns = tuple(places[i] for i in varying)
+    return AdverseSite(site, columns, min(p_values.values(), default=1.0), float(expit(log_odds)))
 
 
 def _weights(e: Environment) -> Tensor:
@@ -200,4 +206,6 @@ def _moved(environments: Sequence[Environment], inputs: Tensor, places: Places, 
     for e, y, slope in zip(environments, targets, slopes, strict=True):
         change = columns.direction @ torch.where(effects.adverse != effects.mean, effects.adverse - slope, 0.0) * scale
         moved.append(replace(e, x=(loaded(e.x).double() + y.unsqueeze(1) * change).to(e.x.dtype)))
-    return AdverseSite(tuple(moved), tuple(places[i] for i in effects.varying), float(effects.p_value.min()))
+    probability = float(expit(float(effects.log_odds.max())))
+    columns_varying = tuple(places[i] for i in effects.varying)
+    return AdverseSite(tuple(moved), columns_varying, float(effects.p_value.min()), probability)

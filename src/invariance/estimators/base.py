@@ -20,8 +20,9 @@ from invariance.core.families import Family
 from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
-from invariance.estimators.auto import Choice, choose, folds
+from invariance.estimators.auto import choose, folds
 from invariance.estimators.canonical import rows_by_content
+from invariance.estimators.choice import Choice
 from invariance.estimators.inputs import (
     EncodedTable,
     checked_weights,
@@ -81,7 +82,7 @@ class Invariant(Predictor):
     :class:`Pixels`, which stay in their file and are numbers in [0, 1] to the model. There is no ``partial_fit``:
     invariance is estimated by comparing all environments at once.
 
-    Fitted: ``module_``, which maps raw rows to outputs; ``objective_``, the method with its hyperparameters;
+    Fitted: ``module_``, which maps raw rows to outputs; ``method_``, the method with its hyperparameters;
     ``hidden_``, its hidden layers; ``history_``, its checkpoints, and ``note_``, which says so where debiasing found
     nothing to remove; ``scores_`` by environment (on validation rows, else on training rows, a million at most);
     ``environments_`` with ``counts_``, their numbers of rows; ``input_shape_`` of one row, ``fingerprint_`` of the
@@ -161,7 +162,7 @@ class Invariant(Predictor):
     def _learn(self, environments: list[Environment], family: Family, parts: Sequence[slice]) -> None:
         learner = self._learner(family)
         self.choice_: Choice | None = None
-        self.objective_ = self._objective(learner, environments, parts)
+        self.method_ = self._objective(learner, environments, parts)
         if self.choice_:
             learner = replace(learner, hidden=self.choice_.hidden)
         self.hidden_ = learner.hidden
@@ -171,8 +172,8 @@ class Invariant(Predictor):
         held_out = []
         if RULES[self.selection].holds_out:
             splits = folds(environments, learner.seed)
-            held_out = [_history(each) for each in learner.fit_all([Fit(self.objective_, *split) for split in splits])]
-        trained = learner.fit(self.objective_, train, validation, keep=self.selection != "last", watch=self._watch)
+            held_out = [_history(each) for each in learner.fit_all([Fit(self.method_, *split) for split in splits])]
+        trained = learner.fit(self.method_, train, validation, keep=self.selection != "last", watch=self._watch)
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
         self.module_ = trained.at(chosen.step)

@@ -27,8 +27,8 @@ def card(
     return {
         "title": type(estimator).__name__,
         "licence": licence,
-        "method": METHODS.name(estimator.objective_),
-        "fields": METHODS.dump(estimator.objective_),
+        "method": METHODS.name(estimator.method_),
+        "fields": METHODS.dump(estimator.method_),
         "hidden": list(estimator.hidden_),
         "chosen": choice.reason if choice else "by the user",
         "note": estimator.note_,

@@ -17,9 +17,9 @@ from invariance.core.errors import BadValue, DataError
 from invariance.core.model_folder import CARD, Manifest
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
-from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
 from invariance.estimators.card import card, readme
+from invariance.estimators.choice import Choice
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.network import Features, Standard, around, assemble
 from invariance.estimators.regressor import InvariantRegressor
@@ -112,7 +112,7 @@ def _described(estimator: Invariant) -> dict[str, Any]:
         "counts": estimator.counts_,
         "classes": _plain_array(estimator.classes_, "classes") if kind == "classifier" else None,
         "target": None if kind == "classifier" else [estimator.target_mean_, estimator.target_scale_],
-        "objective": METHODS.dump(estimator.objective_),
+        "objective": METHODS.dump(estimator.method_),
         "choice": choice and choice.to_json(),
         "history": dump_history(estimator.history_),
         "note": estimator.note_,
@@ -144,7 +144,7 @@ def _restore(estimator: Invariant, content: dict[str, Any]) -> None:
         estimator.classes_ = _array(content["classes"])
     else:
         estimator.target_mean_, estimator.target_scale_ = content["target"]
-    estimator.objective_ = METHODS.load(content["objective"])
+    estimator.method_ = METHODS.load(content["objective"])
     estimator.choice_ = content["choice"] and Choice.from_json(content["choice"])
     estimator.history_ = load_history(content["history"])
     estimator.note_ = content.get("note", "")
@@ -163,7 +163,7 @@ def _module(estimator: Invariant, content: dict[str, Any], weights: Mapping[str,
     else:
         model = assemble(standard, network["width"], outputs, hidden=estimator.hidden_, features=features, seed=0)
     model = model.to(DTYPES[network["dtype"]])
-    model = estimator.objective_.prepare(model, len(estimator.environments_), generator(0, "objective"))
+    model = estimator.method_.prepare(model, len(estimator.environments_), generator(0, "objective"))
     model.load_state_dict(weights)
     return model.eval()
 

@@ -11,6 +11,7 @@ sampling noise.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -59,17 +60,17 @@ class Scores:
         found = {name: _interval(each, batch, e) for e, name in enumerate(names)}
         return cls(scores, found | of_summary(scores, found))
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Average over environments."""
         return float(np.mean(list(self.by_environment.values())))
 
-    @property
+    @cached_property
     def worst(self) -> float:
         """The lowest."""
         return min(self.by_environment.values())
 
-    @property
+    @cached_property
     def gap(self) -> float:
         """The highest less the lowest."""
         return max(self.by_environment.values()) - self.worst

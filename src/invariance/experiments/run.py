@@ -53,11 +53,11 @@ class Run:
         return {"spec": self.spec.to_json(), "history": history, **rest, "landscape": self.landscape}
 
     @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> "Run":
-        """The run that :meth:`to_json` made this of."""
+    def from_json(cls, plain: dict[str, Any], spec: Spec | None = None) -> "Run":
+        """The run that :meth:`to_json` made this of; ``spec`` is its own, if it was read already."""
         grid = plain["landscape"] and tuple(tuple(row) for row in plain["landscape"])
         return cls(
-            Spec.from_json(plain["spec"]),
+            spec or Spec.from_json(plain["spec"]),
             plain["status"],
             load_history(plain["history"]),
             plain["seconds"],
@@ -149,7 +149,7 @@ def executing(
     reason = ""
     snapshots = train(
         model,
-        spec.objective,
+        spec.method,
         benchmark.train,
         spec.recipe,
         family=benchmark.family,
@@ -192,7 +192,7 @@ def _due(snapshot: Snapshot, history: History, checkpoints: int) -> bool:
 
 def load_benchmark(spec: Spec) -> Benchmark:
     """The spec's data, without the environment it holds out."""
-    benchmark = spec.data.load(spec.seed, oracle=spec.objective.oracle)
+    benchmark = spec.data.load(spec.seed, oracle=spec.method.oracle)
     return benchmark if spec.hold_out is None else benchmark.holding_out(spec.hold_out)
 
 
@@ -204,14 +204,14 @@ def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:
 def prepared_model(spec: Spec, benchmark: Benchmark) -> Model:
     """The spec's model as its method makes it ready for training."""
     random = generator(spec.seed, "objective")
-    return spec.objective.prepare(fresh_model(spec, benchmark), len(benchmark.train), random)
+    return spec.method.prepare(fresh_model(spec, benchmark), len(benchmark.train), random)
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     """Scores of a snapshot on test, validation and the first samples of training environments, and its diagnostics."""
     model, family = snapshot.model, benchmark.family
     first = [e.take(slice(spec.evaluation.train_rows)) for e in benchmark.train]
-    train_scores, diagnostics = scores_and_diagnostics(model, spec.objective, first, family)
+    train_scores, diagnostics = scores_and_diagnostics(model, spec.method, first, family)
     held = validate(model, benchmark.validation or benchmark.train, family)
     if benchmark.mechanism:
         drawing = generator(spec.seed, "sampled test")

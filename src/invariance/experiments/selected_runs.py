@@ -99,7 +99,7 @@ class SelectedRuns:
         """One flat object for machines."""
         spec = self.spec
         row: dict[str, Any] = {
-            "method": spec.method,
+            "method": spec.method_name,
             "data": spec.data_name,
             "recipe": spec.recipe_name,
             "seeds": len(self.runs),

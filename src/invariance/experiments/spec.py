@@ -17,7 +17,7 @@ from invariance.data.base import DataSet
 from invariance.data.formats.digest import digest
 from invariance.methods import METHODS
 from invariance.methods.base import Method
-from invariance.methods.profile import profile
+from invariance.methods.profile import EARLIER_SECTIONS, by_section, profile
 from invariance.models import MODELS
 from invariance.models.base import Architecture
 from invariance.models.resnet import ResNet, located
@@ -26,7 +26,9 @@ from invariance.recipes.recipe import Recipe
 
 MAX_SEED = 2**63 - 1
 """What a store's column of integers can hold."""
-SECTIONS = ("data", "model", "objective", "recipe", "evaluation")
+SECTIONS = ("data", "model", "method", "recipe", "evaluation")
+STORED_NAMES = {"method": "objective"}
+"""What a field is called in stored runs, where that differs."""
 REVISION, DEBIASING_REVISION = 1, 2
 """Raised whenever the same spec would give other numbers than before, so that old runs are not taken for new ones.
 
@@ -52,14 +54,14 @@ class Evaluation:
 class Spec:
     """A run, before it is run.
 
-    ``objective`` is the method with its hyper-parameters, called so in stored runs; ``method`` is its name.
-    ``hold_out`` names a training environment to select on instead of training on it. ``start`` is a hash of the file
-    whose weights the model starts from, if there is one; it stays with the run when the file changes or goes.
+    ``method`` holds the method's hyper-parameters. ``hold_out`` names a training environment to select on instead of
+    training on it. ``start`` is a hash of the file whose weights the model starts from, if there is one; it stays with
+    the run when the file changes or goes.
     """
 
     data: DataSet
     model: Architecture
-    objective: Method
+    method: Method
     recipe: Recipe
     recipe_name: str
     seed: int = 0
@@ -84,17 +86,17 @@ class Spec:
         seed: int = 0,
         changes: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> "Spec":
-        """From names, with changed fields by section: ``{"objective": {"gamma": 1e4}}``."""
-        changes = changes or {}
+        """From names, with changed fields by section: ``{"method": {"gamma": 1e4}}``."""
+        changes = by_section(changes or {})
         if unknown := changes.keys() - set(SECTIONS):
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
-        objective, how = profile(method, recipe_name, data_set.preferences, changes=changes)
+        chosen, how = profile(method, recipe_name, data_set.preferences, changes=changes)
         model_changes = changes.get("model", {})
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})
         evaluation = _evaluation(changes.get("evaluation", {}))
-        return cls(data_set, model, objective, how, recipe_name, seed, None, evaluation, _start(model))
+        return cls(data_set, model, chosen, how, recipe_name, seed, None, evaluation, _start(model))
 
     @property
     def data_name(self) -> str:
@@ -102,9 +104,9 @@ class Spec:
         return DATA.name(self.data)
 
     @property
-    def method(self) -> str:
+    def method_name(self) -> str:
         """The method's name."""
-        return METHODS.name(self.objective)
+        return METHODS.name(self.method)
 
     @property
     def trial(self) -> "Spec":
@@ -139,7 +141,7 @@ class Spec:
         return {
             "data": DATA.dump(self.data),
             "model": MODELS.dump(self.model),
-            "objective": METHODS.dump(self.objective),
+            STORED_NAMES["method"]: METHODS.dump(self.method),
             "recipe": {"name": self.recipe_name, **how},
             "seed": self.seed,
             "hold_out": self.hold_out,
@@ -152,20 +154,20 @@ class Spec:
         """The spec that :meth:`to_json` made this of."""
         if not isinstance(plain, Mapping):
             raise BadValue(f"a run is a mapping of its fields; got {str(plain)[:40]!r}")
-        known = [field.name for field in fields(cls) if field.name != "recipe_name"]
+        known = [STORED_NAMES.get(each.name, each.name) for each in fields(cls) if each.name != "recipe_name"]
         for name in plain.keys() - set(known):
             raise UnknownName.of("field of a run", name, known)
         for name in known:
             if name not in plain and name != "start":
                 raise BadValue(f"a run needs the field {name!r}; got {', '.join(plain)}")
-        for name in ("data", "model", "objective", "recipe", "evaluation"):
+        for name in (STORED_NAMES.get(section, section) for section in SECTIONS):
             if not isinstance(plain[name], Mapping):
                 raise BadValue(f"{name} = {str(plain[name])[:40]!r}; expected a mapping of its fields")
         how = {k: v for k, v in plain["recipe"].items() if k != "name"}
         return cls(
             DATA.load(plain["data"]),
             MODELS.load(plain["model"]),
-            METHODS.load(plain["objective"]),
+            METHODS.load(plain[STORED_NAMES["method"]]),
             recipe("full-batch", changes=how),
             plain["recipe"].get("name", ""),
             plain["seed"],
@@ -196,12 +198,12 @@ def _evaluation(values: Mapping[str, Any]) -> Evaluation:
 
 
 def parse_changes(settings: list[str]) -> dict[str, dict[str, Any]]:
-    """``["method.gamma=1e4", "recipe.gradient.radius=0.1"]`` as nested plain data, the method under ``objective``."""
+    """``["method.gamma=1e4", "recipe.gradient.radius=0.1"]`` as nested plain data."""
     changes: dict[str, dict[str, Any]] = {}
     for setting in settings:
         path, equals, text = setting.partition("=")
         section, *fields = path.strip().split(".")
-        section = "objective" if section == "method" else section
+        section = EARLIER_SECTIONS.get(section, section)
         if not equals or not fields:
             raise BadValue(f"cannot read {setting!r}; write SECTION.FIELD=VALUE, for example method.gamma=1e4")
         if section not in SECTIONS:

@@ -97,7 +97,7 @@ def stages(
 def origin(spec: Spec, device: str) -> str:
     """A hash of all that decides a run's bits beside its weights at the start, its method and its recipe."""
     decided = [
-        [DATA.dump(spec.data), spec.data.fingerprint(), spec.objective.oracle, spec.hold_out, spec.seed],
+        [DATA.dump(spec.data), spec.data.fingerprint(), spec.method.oracle, spec.hold_out, spec.seed],
         [MODELS.dump(spec.model), spec.start, revision(spec.recipe)],
         [provenance(), device, torch.get_num_threads(), str(torch.get_default_dtype())],
     ]

@@ -28,10 +28,10 @@ def assess(
     classes = hasattr(estimator, "classes_")
     headline = Headline.of(estimator.metric, classes=classes, threshold=threshold)
     assessed = partial(assess_model, rows=rows, test=test, columns=columns, headline=headline)
-    fitted = {estimator.objective_.title: estimator}
+    fitted = {estimator.method_.title: estimator}
     if method := _baseline(estimator):
         fitted[method.title] = _fit(estimator, method, rows)
-    models = [assessed(title, one, partial(_fit, estimator, one.objective_)) for title, one in fitted.items()]
+    models = [assessed(title, one, partial(_fit, estimator, one.method_)) for title, one in fitted.items()]
     erm = fitted.get(defaults.objective("erm").title, estimator)
     adverse = adverse_headlines(list(fitted.values()), erm, rows, headline)
     if adverse:
@@ -47,7 +47,7 @@ def assess(
         len(estimator.environments_),
         headline,
         names_of([i for column in adverse[0].columns for i in column], parts) if adverse else None,
-        names_of(getattr(estimator.objective_, "without", ()), parts),
+        names_of(getattr(estimator.method_, "without", ()), parts),
         rows.unit,
     )
 
@@ -57,8 +57,8 @@ def _baseline(estimator: Invariant) -> Method | None:
     if len(estimator.environments_) < 2:
         return None
     erm = defaults.objective("erm")
-    if estimator.objective_.title != erm.title:
-        return METHODS.create("erm", {"l2": getattr(estimator.objective_, "l2", defaults.FIELDS["l2"])})
+    if estimator.method_.title != erm.title:
+        return METHODS.create("erm", {"l2": getattr(estimator.method_, "l2", defaults.FIELDS["l2"])})
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
     invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
     return min(invariant, key=lambda c: c.adverse_risk).objective if invariant else defaults.objective("env-poe")

@@ -45,9 +45,9 @@ def of_images(estimator: Invariant, network: Architecture, input_shape: tuple[in
     linear = coefficients(estimator.module_)
     colours = torch.zeros(input_shape[0], 1, 1)
     model = around(network, Standard(colours, torch.ones_like(colours)), input_shape, len(linear.weight), seed=0)
-    model = estimator.objective_.prepare(model, len(estimator.environments_), generator(0, "objective"))
+    model = estimator.method_.prepare(model, len(estimator.environments_), generator(0, "objective"))
     if not isinstance(model.head, nn.Linear):
-        title = estimator.objective_.title
+        title = estimator.method_.title
         raise BadValue(f"{title} changes the last layer, which is all that is trained here; name another method")
     with torch.no_grad():
         model.head.weight.copy_(torch.from_numpy(linear.weight))

@@ -123,7 +123,7 @@ class AnnealedMethod(Method):
     """
 
     search: ClassVar[SearchSpace] = {
-        "objective.gamma": LogRange(1e1, 1e6),
+        "method.gamma": LogRange(1e1, 1e6),
         **Method.search,
         "recipe.warmup": Range(0.1, 0.8),
     }

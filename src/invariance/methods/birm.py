@@ -42,8 +42,8 @@ class BIRM(PenalisedMethod):
     }
     search: ClassVar[SearchSpace] = {
         **PenalisedMethod.search,
-        "objective.estimator": OneOf(("squared", "split")),
-        "objective.tau": LogRange(1e-3, 0.3),
+        "method.estimator": OneOf(("squared", "split")),
+        "method.tau": LogRange(1e-3, 0.3),
     }
 
     gamma_before: NonNegative = 0.0

@@ -87,9 +87,9 @@ class BLOCIRM(AnnealedMethod):
     }
     search: ClassVar[SearchSpace] = {
         **AnnealedMethod.search,
-        "objective.estimator": OneOf(("squared", "split")),
-        "objective.inner_lr": LogRange(1e-3, 3.0),
-        "objective.inner_steps": OneOf((1, 3, 5, 10)),
+        "method.estimator": OneOf(("squared", "split")),
+        "method.inner_lr": LogRange(1e-3, 3.0),
+        "method.inner_steps": OneOf((1, 3, 5, 10)),
     }
     profiles: ClassVar[Preferences] = {
         **AnnealedMethod.profiles,

@@ -46,7 +46,7 @@ class Fishr(PenalisedMethod):
     )
 
     preferences: ClassVar[Preferences] = {"short": {"lr": 7e-4}}
-    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.ema": Range(0.0, 0.95)}
+    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "method.ema": Range(0.0, 0.95)}
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,
         "two-phase": {"gamma": 3e3, "gamma_before": 0.0},

@@ -63,9 +63,10 @@ def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: T
     w = vector(head) if w is None else w
 
     def loss(w: Tensor, z: Tensor, y: Tensor, offset: Tensor) -> Tensor:
-        return batch.family.loss(outputs(head, w, z.unsqueeze(0)) + offset, y.unsqueeze(0)).squeeze(0)
+        f = outputs(head, w, z.unsqueeze(0))
+        return batch.family.loss(f, y.unsqueeze(0), offset.unsqueeze(0)).squeeze(0)
 
-    offset = torch.zeros_like(f) if batch.offset is None else batch.offset
+    offset = f.new_zeros(len(f), batch.family.parameters) if batch.offset is None else batch.offset
     h = vmap(grad(loss), in_dims=(None, 0, 0, 0))(w, z, batch.y, offset)  # [n, P]
     return batch.mean(h.square()) - batch.mean(h).square()
 

@@ -96,9 +96,9 @@ class IRMGame(Method):
     search: ClassVar[SearchSpace] = {
         **Method.search,
         "recipe.warmup": Range(0.1, 0.8),
-        "objective.relaxation": LogRange(1.0, 16.0),
-        "objective.damping": LogRange(0.1, 10.0),
-        "objective.stop_at": LogRange(1e-2, 1.0),
+        "method.relaxation": LogRange(1.0, 16.0),
+        "method.damping": LogRange(0.1, 10.0),
+        "method.stop_at": LogRange(1e-2, 1.0),
     }
     later_fields: ClassVar[tuple[str, ...]] = ("warm_up", "order", "relaxation", "damping", "stop_at")
 
@@ -122,7 +122,7 @@ class IRMGame(Method):
     def prepare(self, model: Model, environments: int, generator: torch.Generator) -> Model:
         heads = [model.head, *(deepcopy(model.head) for _ in range(environments - 1))]
         if self.relaxation and not all(isinstance(head, nn.Linear) for head in heads):
-            raise BadValue("IRM-Game's relaxation needs a linear head; set objective.relaxation=null")
+            raise BadValue("IRM-Game's relaxation needs a linear head; set method.relaxation=null")
         for head in heads[1:]:
             if isinstance(head, nn.Linear):
                 nn.init.xavier_uniform_(head.weight, generator=generator)

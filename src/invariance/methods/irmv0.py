@@ -65,8 +65,8 @@ class IRMv0(PenalisedMethod):
     }
     search: ClassVar[SearchSpace] = {
         **PenalisedMethod.search,
-        "objective.estimator": OneOf(("squared", "split")),
-        "objective.head_steps": OneOf((0, 1, 5)),
+        "method.estimator": OneOf(("squared", "split")),
+        "method.head_steps": OneOf((0, 1, 5)),
     }
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,

@@ -40,7 +40,7 @@ class IRMv1(PenalisedMethod):
     differs: ClassVar[tuple[str, ...]] = (
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257. With the recipe two-phase it is 10³.",
     )
-    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "objective.estimator": OneOf(("squared", "split"))}
+    search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "method.estimator": OneOf(("squared", "split"))}
     profiles: ClassVar[Preferences] = {**PenalisedMethod.profiles, "two-phase": {"gamma": 1e3, "gamma_before": 0.0}}
 
     estimator: Estimator = "squared"

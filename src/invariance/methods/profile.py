@@ -9,6 +9,9 @@ from invariance.methods.base import Method
 from invariance.recipes.presets import PRESETS, Preferences, parts, recipe
 from invariance.recipes.recipe import Recipe
 
+EARLIER_SECTIONS = {"objective": "method"}
+"""Earlier names of sections of a run, still understood."""
+
 
 class Profile(NamedTuple):
     """What belongs together, in the order that ``train`` takes it."""
@@ -25,7 +28,7 @@ def profile(
 ) -> Profile:
     """A method by the recipe called ``name``, such as ``"default"`` or ``"paper"``, or several joined by ``+``.
 
-    ``preferences`` are what a data set changes in recipes, ``changes`` are fields of the ``objective`` and of the
+    ``preferences`` are what a data set changes in recipes, ``changes`` are fields of the ``method`` and of the
     ``recipe``, and win.
 
     Example:
@@ -36,12 +39,12 @@ def profile(
         1000000.0
 
     """
-    changes = changes or {}
+    changes = by_section(changes or {})
     protocols = [PRESETS[part].protocol for part in parts(name)]
     own = {
         k: v for protocol in protocols if protocol for k, v in METHODS[method_name].profiles.get(protocol, {}).items()
     }
-    method = METHODS.create(method_name, {**own, **changes.get("objective", {})})
+    method = METHODS.create(method_name, {**own, **changes.get("method", {})})
     asked = recipe(name, method.preferences, *preferences, changes=changes.get("recipe"))
     how = method.adapted(asked)
     if how != asked and {"debias", "explain"} & changes.get("recipe", {}).keys():
@@ -53,3 +56,8 @@ def adjusted(method: type[Method]) -> dict[str, dict[str, Any]]:
     """What differs from a method's defaults and a recipe's where both meet, by the recipe's protocol."""
     protocols = dict.fromkeys((*method.profiles, *method.preferences))
     return {each: {**method.profiles.get(each, {}), **method.preferences.get(each, {})} for each in protocols}
+
+
+def by_section(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Changed fields under the present names of their sections."""
+    return {EARLIER_SECTIONS.get(section, section): fields for section, fields in changes.items()}

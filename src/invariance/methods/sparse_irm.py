@@ -1,11 +1,12 @@
 """SparseIRM: an invariance penalty on a network whose weights are gated and mostly kept."""
 
-from typing import Annotated, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal, final
 
 import torch
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.func import functional_call
 
 from invariance.core.batch import Batch
@@ -13,6 +14,7 @@ from invariance.core.fields import STRICT, NonNegative, Positive, Share
 from invariance.methods.base import Divisor, Estimator, PenalisedMethod, Player, squared_norm
 from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
+from invariance.models.scratch import borrowed
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
 from invariance.recipes.search import LogRange, Range, SearchSpace
@@ -41,32 +43,57 @@ class Masked(nn.Module):
         """New logistic noise for the next forward passes."""
         self.temperature = temperature
         for noise in self.buffers(recurse=False):
-            noise.copy_(torch.empty_like(noise, device="cpu").uniform_(generator=generator)).logit_(eps=1e-7)
+            drawn = noise if noise.device.type == "cpu" else torch.empty_like(noise, device="cpu")
+            noise.copy_(drawn.uniform_(generator=generator)).logit_(eps=1e-7)
 
-    def mask(self, score: Tensor, noise: Tensor) -> Tensor:
-        """The mask of one weight tensor."""
+    def masked(self, weight: Tensor, score: Tensor, noise: Tensor) -> Tensor:
+        """A weight tensor times its mask."""
         if not self.training:
-            return (score > 0.5).to(score.dtype)
-        score = score.clamp(0, 1)  # a recipe may look around the scores
-        logit = (score + TINY).log() - (1 - score + TINY).log()
-        return torch.sigmoid((logit + noise) / self.temperature)
+            return weight * (score > 0.5).to(score.dtype)
+        return _Masked.apply(weight, score, noise, self.temperature)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor) -> Tensor:
         """The inner module with masked weights."""
         weights = dict(self.inner.named_parameters())
         masked = {
-            name: weights[name] * self.mask(score, noise)
+            name: self.masked(weights[name], score, noise)
             for name, score, noise in zip(self.names, self.scores, self.buffers(recurse=False), strict=True)
         }
         return functional_call(self.inner, masked, (x,))
 
 
+class _Masked(torch.autograd.Function):
+    """w ⊙ m, m = σ((log a − log b + noise)/T) with a = s + tiny, b = 1 − s + tiny, in few passes over the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, s: Tensor, noise: Tensor, temperature: float) -> Tensor:
+        ctx.memory, ctx.temperature = borrowed(), temperature
+        a, b, m, log = (ctx.memory.take(s.shape, s) for _ in range(4))
+        torch.clamp(s, 0, 1, out=a)  # a recipe may look around the scores
+        torch.sub(1, a, out=b).add_(TINY)
+        a.add_(TINY)
+        torch.log(a, out=m).sub_(torch.log(b, out=log)).add_(noise).div_(temperature).sigmoid_()
+        ctx.save_for_backward(w, s, a, b, m)
+        return w * m
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d: Tensor) -> tuple[Tensor | None, ...]:
+        w, s, a, b, m = ctx.saved_tensors
+        if not ctx.needs_input_grad[1]:
+            return d * m, None, None, None
+        slope = torch.ops.aten.sigmoid_backward(d * w, m).div_(ctx.temperature)
+        by_score = (slope / a).add_(slope.div_(b))
+        return d * m, by_score.masked_fill_((s < 0).logical_or_(s > 1), 0), None, None
+
+
 @torch.no_grad()
 def project(scores: list[Tensor], budget: float, halvings: int = 20) -> None:
     """Move scores to clip(s − v, 0, 1) with the least v ≥ 0 such that their sum is within ``budget``."""
+    moved = [torch.empty_like(s) for s in scores]
 
     def total(v: float) -> float:
-        return sum(float((s - v).clamp(0, 1).sum()) for s in scores)
+        return sum(float(torch.sub(s, v, out=m).clamp_(0, 1).sum()) for s, m in zip(scores, moved, strict=True))
 
     low, high = 0.0, max(0.0, max(float(s.max()) for s in scores))
     if total(low) > budget:
@@ -101,8 +128,8 @@ class SparseIRM(PenalisedMethod):
     preferences: ClassVar[Preferences] = {"full-batch": {"lr": 6e-4}, "small-batch": {"lr": 6e-4}}
     search: ClassVar[SearchSpace] = {
         **PenalisedMethod.search,
-        "objective.keep": Range(0.5, 1.0),
-        "objective.score_rate": LogRange(1.0, 100.0),
+        "method.keep": Range(0.5, 1.0),
+        "method.score_rate": LogRange(1.0, 100.0),
     }
     profiles: ClassVar[Preferences] = {
         **PenalisedMethod.profiles,

@@ -11,6 +11,7 @@ from invariance.core.fields import STRICT
 from invariance.core.inputs import Inputs, floats
 from invariance.core.seeding import generator
 from invariance.models.activation_checkpointing import checkpoint_slices, concatenate
+from invariance.models.relu_layers import ReLULayers, fused, has_hooks
 
 
 class Model(nn.Module):
@@ -44,11 +45,24 @@ class Model(nn.Module):
 
     def represent(self, x: Inputs) -> Tensor:
         """z = θ(x), [n, d]."""
-        return self._sliced(self._theta(), x)
+        layers = self._fusible(x)
+        return self._fused(layers, None, x) if layers else self._sliced(self._theta(), x)
 
     def forward(self, x: Inputs) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""
-        return self._sliced(nn.Sequential(self._theta(), self.head), x)
+        layers, head = self._fusible(x), self.head
+        if layers and type(head) is nn.Linear and head.bias is not None and not has_hooks(head):
+            return self._fused(layers, head, x)
+        return self._sliced(nn.Sequential(self._theta(), head), x)
+
+    def _fusible(self, x: Inputs) -> ReLULayers | None:
+        """The features, where they are computed as one operation."""
+        layers = self.features
+        usable = isinstance(layers, ReLULayers) and len(x) <= self.keep and layers.fusible(x)
+        return layers if isinstance(layers, ReLULayers) and usable else None
+
+    def _fused(self, layers: ReLULayers, head: nn.Linear | None, x: Inputs) -> Tensor:
+        return fused(layers, head, x, self.slice, bf16=self.bf16 and self.training)
 
     def _theta(self) -> nn.Module:
         return BFloat16(self.features) if self.bf16 and self.training else self.features

@@ -10,6 +10,7 @@ from torch import nn
 
 from invariance.core.fields import STRICT
 from invariance.models.base import Architecture, Model, linear
+from invariance.models.relu_layers import ReLULayers
 
 MAX_WEIGHTS = 1 << 28
 """Between hidden layers: one gigabyte."""
@@ -33,4 +34,4 @@ class MLP(Architecture):
         for _ in range(self.depth):
             layers += [linear(size, self.width, generator), nn.ReLU(inplace=True)]
             size = self.width
-        return Model(nn.Sequential(*layers), linear(size, outputs, generator))
+        return Model(ReLULayers(*layers), linear(size, outputs, generator))

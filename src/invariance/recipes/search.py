@@ -109,14 +109,14 @@ class OneOf(SearchRange):
 
 
 SearchSpace = Mapping[str, SearchRange]
-"""Ranges by field, as ``objective.gamma`` or ``recipe.lr``."""
+"""Ranges by field, as ``method.gamma`` or ``recipe.lr``."""
 KINDS: dict[str, type[Range | LogRange | IntRange | OneOf]] = {
     cls.kind: cls for cls in (Range, LogRange, IntRange, OneOf)
 }
 
 
 def parse_search(settings: list[str]) -> dict[str, SearchRange]:
-    """``["recipe.lr=log:1e-3:1e-1", "objective.estimator=one-of:squared:split"]`` as ranges by field."""
+    """``["recipe.lr=log:1e-3:1e-1", "method.estimator=one-of:squared:split"]`` as ranges by field."""
     return {name.strip(): _range(text, s) for s in settings for name, _, text in [s.partition("=")]}
 
 

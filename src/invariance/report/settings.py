@@ -31,13 +31,16 @@ class Setting:
     @property
     def methods(self) -> dict[str, str]:
         """The method of every row."""
-        return {name: row.spec.objective.title for name, row in self.rows.items()}
+        return {name: row.spec.method.title for name, row in self.rows.items()}
 
-    def selected_by(self, selection: str, *, with_collapsed: bool) -> "Setting":
-        """The same runs at the checkpoints that another rule takes."""
-        rows = {
-            name: SelectedRuns.of(row.runs, selection, with_collapsed=with_collapsed) for name, row in self.rows.items()
-        }
+    def selected_by(self, stored: StoredRuns, selection: str) -> "Setting":
+        """The same trials at the checkpoints that another rule takes."""
+        rows = {name: stored.select(row.trial, selection) for name, row in self.rows.items()}
+        return replace(self, rows={name: row for name, row in rows.items() if row})
+
+    def with_collapsed(self, included: bool) -> "Setting":
+        """The same checkpoints, those that have collapsed averaged too, or not."""
+        rows = {name: replace(row, with_collapsed=included) for name, row in self.rows.items()}
         return replace(self, rows=rows)
 
 
@@ -82,7 +85,7 @@ def of_other_runs(
         rows = list(_readable(stored, keys, selection))
         left_out -= len(rows)
         if rows:
-            titles = {row.trial: row.spec.objective.title for row in rows}
+            titles = {row.trial: row.spec.method.title for row in rows}
             names = told_apart({row.trial: stored.specs[row.trial] for row in rows}, titles)
             own = {names[row.trial]: row for row in rows}
             settings.append(Setting(rows[0].spec.data.title, recipe, own))

@@ -80,7 +80,7 @@ def _regimes(scale: str, label: str) -> Iterator[Arm]:
 
 
 def _arm(scale: str, label: str, recipe: str, changes: Mapping[str, Any]) -> Spec:
-    estimator = {"objective": {"estimator": "split"}} if label.endswith(SPLIT) else {}
+    estimator = {"method": {"estimator": "split"}} if label.endswith(SPLIT) else {}
     made = arm(scale, label.removesuffix(SPLIT), DATA, "", recipe, {"recipe": changes, **estimator})
     assert made.spec  # noqa: S101 - the data set is in every version
     return made.spec

@@ -30,7 +30,7 @@ class FigureA3(Study):
 
     def arms(self, scale: str) -> list[Arm]:
         often = {"evaluation": {"checkpoints": CHECKPOINTS[SCALES[scale].detail]}}
-        off = {"objective": {"gamma": 0.0, "gamma_before": 0.0}}
+        off = {"method": {"gamma": 0.0, "gamma_before": 0.0}}
         return [
             arm(scale, "BLOC-IRM", "Colored-MNIST", setting, "full-batch", {**often, **changes})
             for setting, changes in (("with the penalty", {}), ("without the penalty", off))

@@ -16,16 +16,18 @@ from invariance.core.batch import Batch
 from invariance.core.environment import Environment
 from invariance.core.errors import BadValue, Diverged
 from invariance.core.families import Family
-from invariance.core.inputs import floats, loaded
+from invariance.core.inputs import Dropped, Inputs, float_dtype, floats, loaded
 from invariance.core.ranks import rank, shard
 from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model, batch_norms
 from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_updated_once
+from invariance.models.scratch import Scratch, scratch_of
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.masks import Masks
+from invariance.training.batch_reader import BatchReader
+from invariance.training.masks import Masks, kept_entries
 from invariance.training.sampler import BatchSampler
 
 StateDict = dict[str, Tensor]
@@ -59,8 +61,8 @@ def arranged(environments: Sequence[Environment], recipe: Recipe, seed: int) -> 
 class Training:
     """The state of a run and its one update; use it through :func:`~invariance.training.train.train`.
 
-    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, K] is added to the outputs of
-    every row in the loss.
+    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, P] is added to the natural
+    parameters of every row in the loss.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Training:
         sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
         samplers = [BatchSampler(names, self.data.counts, size, seed) if size else None for size in sizes]
         self.samplers = [(sampler, shard(sampler.counts if sampler else self.data.counts)) for sampler in samplers]
+        self.reader: BatchReader | None = None
         self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
         self.model = self._prepared(model)
         self.norms = batch_norms(self.model)
@@ -90,6 +93,7 @@ class Training:
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.masks: Masks | None = None
+        self.scratch = Scratch()
         self.step, self.loss, self.stopped = first, math.nan, False
 
     def _prepared(self, model: Model) -> Model:
@@ -131,7 +135,7 @@ class Training:
         clock = self.clock(self.step)
         if self.recipe.reset and self.step == self.switch:
             self.optimisers = self._fresh_optimisers()
-        with self._random_state(), running_stats_updated_once(self.norms) as once:
+        with self._random_state(), scratch_of(self.scratch), running_stats_updated_once(self.norms) as once:
             noise = generator(self.seed, "noise", self.step)
             if not self.model.training:
                 self.model.train()
@@ -170,11 +174,17 @@ class Training:
             batch = replace(batch, x=self._dropped(batch, share))
         return batch
 
-    def _dropped(self, batch: Batch, share: float) -> Tensor:
+    def _dropped(self, batch: Batch, share: float) -> Inputs:
         """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
-        x = floats(batch.x)
-        if self.masks and not batch.shard and x.device.type == "cpu":
-            return x * self.masks.noise((self.seed, self.step), x.shape, share, x.dtype)
+        x = loaded(batch.x)
+        if not batch.shard and x.device.type == "cpu":
+            sliced = len(x) > self.model.slice
+            how = x.shape, share, float_dtype(x)
+            shared = self.masks if not sliced else None  # the masks of a full batch are too large to keep
+            kept = shared.entries((self.seed, self.step), *how) if shared else kept_entries(*how)
+            dropped = Dropped((x.numpy(),), range(len(x)), kept, share)
+            return dropped if sliced else dropped.tensor()
+        x = floats(x)
         if not batch.shard:
             return functional.dropout(x, share)
         ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
@@ -182,9 +192,19 @@ class Training:
 
     def _rows(self, t: int) -> Batch:
         sampler, part = self.samplers[t >= self.switch]
-        if sampler:
-            return self.data.take(sampler.rows(t), sampler.counts, part).to(self.device)
-        return self._full if part else self.data
+        if not sampler:
+            return self._full if part else self.data
+        if not part and (reader := self._reader(sampler)):
+            rows, x = reader.read(t, self.steps if t >= self.switch else self.switch)
+        else:
+            rows, x = sampler.rows(t), None
+        return self.data.take(rows, sampler.counts, part, x).to(self.device)
+
+    def _reader(self, sampler: BatchSampler) -> BatchReader | None:
+        """The reader of a sampler's batches, where they are read from a file; that of another one is given up."""
+        if not self.reader or self.reader.sampler is not sampler:
+            self.reader = BatchReader.of(self.data.x, sampler)
+        return self.reader
 
     @cached_property
     def _full(self) -> Batch:
@@ -215,7 +235,7 @@ class Training:
         return model
 
     def offset_by(self, offset: Tensor | None) -> None:
-        """Add ``offset`` [n, K] to the outputs of all rows from now on."""
+        """Add ``offset`` [n, P] to the natural parameters of all rows from now on."""
         self.data = replace(self.data, offset=None if offset is None else offset.to(self.device))
         vars(self).pop("_full", None)
 

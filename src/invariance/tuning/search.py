@@ -14,17 +14,18 @@ from invariance.core.errors import BadValue
 from invariance.core.fields import flattened
 from invariance.experiments.spec import Spec, parse_changes
 from invariance.methods import METHODS
+from invariance.methods.profile import by_section
 from invariance.recipes.search import SearchSpace, written
 from invariance.studies.support.results import held_out
 from invariance.tuning.rules import labelled, tuning_rule
 
 DIGITS = 3
 """Significant digits of the numbers that are tried, so that settings can be read and typed."""
-TRANSFERS = ("objective", "recipe", "model")
+TRANSFERS = ("method", "recipe", "model")
 """Sections whose fixed fields belong to what was found; those of the data and of the evaluation do not."""
 
 Settings = Mapping[str, Any]
-"""Values by field, as ``objective.gamma``."""
+"""Values by field, as ``method.gamma``."""
 Changes = Mapping[str, Mapping[str, Any]]
 """Values by section and field."""
 
@@ -55,13 +56,13 @@ class Search:
     @cached_property
     def space(self) -> SearchSpace:
         """The ranges of all fields that are not fixed."""
-        both = {**METHODS[self.method].search, **{_field(name): each for name, each in self.ranges.items()}}
-        return {name: each for name, each in both.items() if name not in dict(flattened(self.changes))}
+        both = {_field(name): each for name, each in {**METHODS[self.method].search, **self.ranges}.items()}
+        return {name: each for name, each in both.items() if name not in dict(flattened(by_section(self.changes)))}
 
     @property
     def fixed(self) -> tuple[str, ...]:
         """The fixed fields as ``--set`` takes them."""
-        return tuple(assigned(dict(flattened(self.changes))))
+        return tuple(assigned(dict(flattened(by_section(self.changes)))))
 
     def spec(self, settings: Settings) -> Spec:
         """The trial with these settings, its first seed."""
@@ -125,6 +126,6 @@ def assigned(settings: Settings) -> list[str]:
 
 
 def _field(name: str) -> str:
-    """``method.gamma`` is ``objective.gamma``."""
+    """``objective.gamma`` is ``method.gamma``."""
     ((section, fields),) = parse_changes([f"{name}=0"]).items()
     return next(field for field, _ in flattened({section: fields}))

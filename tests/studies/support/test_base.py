@@ -47,7 +47,7 @@ def test_the_usual_width_is_run_once_where_networks_have_it(scale):
 
 def test_the_full_scale_is_the_papers_protocol():
     large, small = (STUDIES["table-4"]().arms("full")[i].spec for i in (4, -1))
-    assert (large.recipe.batch_size, large.recipe.epochs, large.objective.gamma) == (None, 500, 1e6)
+    assert (large.recipe.batch_size, large.recipe.epochs, large.method.gamma) == (None, 500, 1e6)
     assert (small.recipe.batch_size, small.recipe.epochs, small.model.width) == (1024, 200, 390)
     assert SCALES["full"].seeds == 10
 
@@ -67,6 +67,15 @@ def test_a_scale_changes_only_fields_that_the_data_have():
 
 def test_the_quick_scale_replaces_recipes_inside_a_combination():
     assert arm("quick", "ERM", "Two-Bit", "", "full-batch+sam").spec.recipe_name == "short-full+sam"
+
+
+def test_a_small_data_set_replaces_the_recipe_of_a_scale_that_does_not_suit_it():
+    recipes = {scale: arm(scale, "IRMv1", "PACS", "", "small-batch").spec.recipe_name for scale in SCALES}
+    assert recipes["quick"] == "debiased"
+    assert recipes["ours-small"] == recipes["ours"] == "two-phase"
+    small, whole = (arm(scale, "IRMv1", "PACS", "", "small-batch").spec for scale in ("ours-small", "ours"))
+    assert small.recipe == whole.recipe
+    assert small.model.width < whole.model.width
 
 
 def test_a_data_set_of_a_later_version_is_listed_with_what_it_waits_for():

@@ -32,7 +32,7 @@ def compared(store: Store, *methods: Spec, selection: str = "last", seeds: range
 def test_every_method_is_run_with_every_seed():
     plan = Comparison([spec("erm"), spec("irmv1")]).plan("full")
     needed = specs(plan, 2, first_seed=3)
-    assert [(s.method, s.seed) for s in needed] == [("erm", 3), ("erm", 4), ("irmv1", 3), ("irmv1", 4)]
+    assert [(s.method_name, s.seed) for s in needed] == [("erm", 3), ("erm", 4), ("irmv1", 3), ("irmv1", 4)]
 
 
 @pytest.mark.parametrize("selection", ["last", "training-domain", "oracle", "invariant"])
@@ -44,7 +44,7 @@ def test_of_three_environments_each_is_left_out_once():
     own = spec("rex", betas=[0.1, 0.2, 0.3])
     extra = held_out([own], LEAVE_OUT)
     assert [run.hold_out for run in extra] == ["β=0.1", "β=0.2", "β=0.3"]
-    assert {(run.objective, run.recipe, run.seed) for run in extra} == {(own.objective, own.recipe, own.seed)}
+    assert {(run.method, run.recipe, run.seed) for run in extra} == {(own.method, own.recipe, own.seed)}
 
 
 def test_leaving_one_of_two_environments_out_is_refused_in_one_line():

@@ -159,7 +159,7 @@ class Driver:
         return None
 
     def _data(self, spec: Spec) -> Any:
-        key = spec.data, spec.seed, spec.objective.oracle, spec.hold_out
+        key = spec.data, spec.seed, spec.method.oracle, spec.hold_out
         if key not in self.data:
             self.data[key] = self.packer.packed(load_benchmark(spec))
         return self.data[key]

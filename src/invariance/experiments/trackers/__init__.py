@@ -19,7 +19,7 @@ def tracker(name: str, folder: Path = FOLDER) -> Tracker:
 
 def begin(tracker: Tracker, spec: Spec) -> None:
     """Open a run, under a name that says what it is."""
-    name = f"{spec.data_name}-{spec.method}-{spec.recipe_name}-seed{spec.seed}-{spec.key[:8]}"
+    name = f"{spec.data_name}-{spec.method_name}-{spec.recipe_name}-seed{spec.seed}-{spec.key[:8]}"
     tracker.open(name.replace("/", "-"), _flat(spec.to_json()))
 
 

@@ -15,6 +15,7 @@ from invariance.data.formats.downloads import data_folders
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.experiments.stored_runs import identity
+from invariance.methods.profile import by_section
 from invariance.studies.support.printed import printed
 from invariance.studies.support.recipes_text import recipes_text
 from invariance.training.selection import label
@@ -63,6 +64,13 @@ SCALES: dict[str, Scale] = {
         "few seeds and our short recipes, on larger images the debiased one",
         2,
         {"full-batch": "short-full", "small-batch": "short"},
+        detail="medium",
+        smaller="small",
+    ),
+    "ours-small": Scale(
+        "as ours, with small versions of the larger data sets and narrow networks",
+        3,
+        {"full-batch": "two-phase+all-samples", "small-batch": "two-phase"},
         detail="medium",
         smaller="small",
     ),
@@ -131,15 +139,20 @@ def arm(
     if data.lower() not in DATA.classes:
         return Arm(method, data, setting, None, f"waits for {data}: not in this version yet", x)
     how = SCALES[scale]
-    name, objective = NAMES.get(method, (method.lower(), {}))
+    name, variant = NAMES.get(method, (method.lower(), {}))
     known = {field.name for field in fields(DATA[data])}
     smaller = {field: value for field, value in how.changes.get("data", {}).items() if field in known}
-    merged: dict[str, dict[str, Any]] = {"objective": dict(objective)}
+    merged: dict[str, dict[str, Any]] = {"method": dict(variant)}
     own = dict(DATA[data].smaller.get(how.smaller, {})) if how.smaller else {}
-    recipes = {**how.recipes, **own.pop("recipes", {})}
-    for section, values in (*{**how.changes, "data": smaller}.items(), *own.items(), *(changes or {}).items()):
+    recipes = own.pop("recipes", {})
+    for section, values in (
+        *{**how.changes, "data": smaller}.items(),
+        *own.items(),
+        *by_section(changes or {}).items(),
+    ):
         merged.setdefault(section, {}).update(values)
-    recipe = "+".join(recipes.get(part, part) for part in recipe.split("+"))
+    scaled = (how.recipes.get(part, part) for part in recipe.split("+"))
+    recipe = "+".join(recipes.get(part, part) for part in scaled)
     spec = Spec.of(data.lower(), name, recipe, 0, merged)
     if missing := _missing(spec.data, tuple(data_folders())):
         return Arm(method, data, setting, spec, f"waits for {data}: {missing}", x)

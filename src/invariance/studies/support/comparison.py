@@ -26,7 +26,7 @@ class Comparison(Study):
         self.specs = specs
 
     def arms(self, scale: str) -> list[Arm]:
-        return [Arm(s.objective.title, s.data.title, s.recipe_name, s.trial) for s in self.specs]
+        return [Arm(s.method.title, s.data.title, s.recipe_name, s.trial) for s in self.specs]
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """A table with one line per method, and its accuracies in every test environment as curves."""
@@ -60,8 +60,8 @@ def _title(results: Results) -> str:
 def _notes(results: Results) -> Iterator[str]:
     """What a newcomer should read off the table."""
     rows = {arm.method: row for arm in results.arms if (row := results.row(arm)) and row.chosen}
-    erm = next((row for row in rows.values() if row.spec.method == "erm"), None)
-    invariant = {name: row for name, row in rows.items() if row.spec.objective.needs_environments > 1}
+    erm = next((row for row in rows.values() if row.spec.method_name == "erm"), None)
+    invariant = {name: row for name, row in rows.items() if row.spec.method.needs_environments > 1}
     if erm and invariant:
         best = max(invariant, key=lambda name: _mean(invariant[name], "worst"))
         yield (
@@ -71,7 +71,7 @@ def _notes(results: Results) -> Iterator[str]:
         misled = [name for name, row in invariant.items() if _mean(row, "gap") > MISLED * _mean(erm, "gap")]
         if misled:
             yield f"As misled by the cue as ERM here: {', '.join(misled)} (see: invariance list methods)."
-    if any(arm.spec and arm.spec.objective.oracle for arm in results.arms):
+    if any(arm.spec and arm.spec.method.oracle for arm in results.arms):
         yield "GrayScale is an oracle: it never sees the spurious cue."
 
 

@@ -27,7 +27,7 @@ def recipes_text(specs: Iterable[Spec]) -> list[str]:
 
 def changes(spec: Spec) -> Fields:
     """The fields of a run's recipe that are not those of the recipe it is called after."""
-    usual = _usual(spec.method, spec.recipe_name, spec.data_name)
+    usual = _usual(spec.method_name, spec.recipe_name, spec.data_name)
     return {k: v for k, v in _fields(spec).items() if usual and usual.get(k) != v}
 
 

@@ -1,0 +1,149 @@
+"""Linear layers with a ReLU after each, as one operation.
+
+Autograd between layers costs a small network a part of its step: a node for every operation, and fresh memory for every
+result. The function here calls the same kernels on the same numbers in the same order, so values and gradients are
+those of the layers, bit for bit; in bf16 they are those of the layers under torch's autocast.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from invariance.core.inputs import Inputs, floats
+from invariance.models.scratch import Borrowed, borrowed
+
+threshold_backward = torch.ops.aten.threshold_backward.grad_input
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether somebody wants to be called when the module is."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+class ReLULayers(nn.Sequential):
+    """``nn.Flatten``, then linear layers with a bias, a ReLU after each."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """z, [n, d]."""
+        if not self.fusible(x):
+            return super().forward(x)  # type: ignore[no-untyped-call]
+        return fused(self, None, x, len(x), bf16=torch.is_autocast_enabled(x.device.type))
+
+    def fusible(self, x: Inputs) -> bool:
+        """Whether gradients by parameters are wanted and nothing else: not by inputs, no hooks, no recording."""
+        records = torch.compiler.is_compiling() or torch._C._is_tracing() or torch._C._are_functorch_transforms_active()
+        if records or not torch.is_grad_enabled() or (isinstance(x, Tensor) and x.requires_grad) or not len(x):
+            return False
+        return not any(has_hooks(module) for module in (self, *self))
+
+    def weights_and_biases(self) -> list[Tensor]:
+        """Of all layers, in turn."""
+        return [p for layer in self if isinstance(layer, nn.Linear) for p in (layer.weight, layer.bias)]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How rows go through the layers: so many at a time, on into a linear head or not, features in bf16 or not."""
+
+    rows: int
+    head: bool
+    bf16: bool
+
+
+def fused(layers: ReLULayers, head: nn.Linear | None, x: Inputs, rows: int, *, bf16: bool = False) -> Tensor:
+    """Features z [n, d], or outputs f [n, K] where there is a head, in slices of ``rows`` rows."""
+    own = [] if head is None else [head.weight, head.bias]
+    way = Way(rows, head is not None, bf16)
+    return _ReLULayers.apply(way, x, *layers.weights_and_biases(), *own)  # type: ignore[no-untyped-call]
+
+
+class _ReLULayers(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, way: Way, x: Inputs, *parameters: Tensor) -> Tensor:
+        with torch.autocast(parameters[0].device.type, enabled=False):
+            ctx.way, ctx.x, ctx.memory = way, x, borrowed()
+            ctx.layers = _lowered(way, parameters)
+            out = parameters[-1].new_empty(len(x), len(parameters[-1]))
+            ctx.kept = [_forward(ctx, start, out[start : start + way.rows], parameters) for start in _starts(ctx)]
+        ctx.save_for_backward(*parameters, *(() if way.head else (out,)))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, d: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            return None, None, *_differentiable(ctx, d)
+        total: list[Tensor] = []
+        memory = borrowed()
+        for start, kept in zip(reversed(_starts(ctx)), reversed(ctx.kept), strict=True):  # as autograd adds them
+            grads = _backward(ctx, start, kept, d[start : start + ctx.way.rows], memory)
+            if total:
+                torch._foreach_add_(total, grads)
+            total = total or grads
+        return None, None, *total
+
+
+def _starts(ctx: Any) -> range:
+    return range(0, len(ctx.x), ctx.way.rows)
+
+
+def _lowered(way: Way, parameters: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Weight and bias of each layer without the head, in the precision of their products."""
+    hidden = parameters[:-2] if way.head else parameters
+    lowered = [p.to(torch.bfloat16) for p in hidden] if way.bf16 else hidden
+    return list(zip(lowered[::2], lowered[1::2], strict=True))
+
+
+def _inputs(ctx: Any, start: int) -> Tensor:
+    """A slice of the inputs; computed again in the backward pass, which costs less than to keep it."""
+    weight = ctx.layers[0][0]
+    return floats(ctx.x[start : start + ctx.way.rows], weight.device).flatten(1).to(weight.dtype)
+
+
+def _forward(ctx: Any, start: int, out: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Outputs of a slice into ``out``; the outputs of all layers, without those that are there."""
+    way, kept, h = ctx.way, [], _inputs(ctx, start)
+    for i, (weight, bias) in enumerate(ctx.layers):
+        last = i == len(ctx.layers) - 1 and not (way.head or way.bf16)
+        into = out if last else ctx.memory.take((len(h), len(weight)), weight)
+        h = torch.addmm(bias, h, weight.t(), out=into).relu_()
+        if not last:
+            kept.append(h)
+    if way.head:
+        torch.addmm(parameters[-1], h.to(out.dtype), parameters[-2].t(), out=out)
+    elif way.bf16:
+        out.copy_(h)
+    return kept
+
+
+def _backward(ctx: Any, start: int, kept: list[Tensor], d: Tensor, memory: Borrowed) -> list[Tensor]:
+    """Gradients of all parameters from those by the outputs of a slice, [rows, …]."""
+    way, saved, layers = ctx.way, ctx.saved_tensors, ctx.layers
+    outputs = kept if len(kept) == len(layers) else [*kept, saved[-1][start : start + way.rows]]
+    grads: list[Tensor] = []
+    if way.head:
+        grads = [d.sum(0), d.t() @ outputs[-1].to(d.dtype)]
+        d = d @ saved[-2]
+    for i in reversed(range(len(layers))):
+        weight = layers[i][0]
+        own = memory.take((way.rows, len(weight)), weight)[: len(d)]
+        if i < len(layers) - 1:
+            d = torch.mm(d, layers[i + 1][0], out=own)
+        d = threshold_backward(d.to(own.dtype), outputs[i], 0, grad_input=own)
+        below = outputs[i - 1] if i else _inputs(ctx, start)
+        grads += [d.sum(0).to(saved[0].dtype), (d.t() @ below).to(saved[0].dtype)]
+    return grads[::-1]
+
+
+def _differentiable(ctx: Any, d: Tensor) -> Sequence[Tensor | None]:
+    """The gradients as functions that autograd can go through again."""
+    parameters = ctx.saved_tensors[: len(ctx.saved_tensors) - (not ctx.way.head)]
+    with torch.enable_grad(), torch.autocast(d.device.type, enabled=False):
+        h = floats(ctx.x, d.device).flatten(1)
+        for weight, bias in _lowered(ctx.way, parameters):
+            h = functional.linear(h.to(weight.dtype), weight, bias).relu()
+        f = functional.linear(h.to(d.dtype), *parameters[-2:]) if ctx.way.head else h.to(d.dtype)
+        return torch.autograd.grad(f, parameters, d, create_graph=True)
