@@ -226,7 +226,7 @@ def test_a_relaxed_head_moves_by_its_own_step_alone(environments, smooth):
 
 
 def test_relaxation_needs_a_linear_head(smooth):
-    with pytest.raises(BadValue, match=r"needs a linear head; set objective\.relaxation=null"):
+    with pytest.raises(BadValue, match=r"needs a linear head; set method\.relaxation=null"):
         IRMGame(relaxation=5.0).prepare(smooth(deep=True), 2, generator(0))
 
 
