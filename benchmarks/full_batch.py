@@ -2,14 +2,13 @@
 
 The *bound* is the five matrix products over all rows, in slices of 4,096. A step goes through the features in slices,
 as the package does it; in slices whose activations are all computed again in the backward pass; or in one piece. By the
-clock, so it needs a machine with nothing else to do. Memory is what a step adds at its peak (Linux).
+clock, so it needs a machine with nothing else to do, or ``--busy``. Memory is what a step adds at its peak (Linux).
 
 Aim: at least 0.9 of the bound.
 """
 
 import multiprocessing
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,6 @@ import torch
 from harness import METHODS, Options, Precision, Step, bf16, environments, in_turns, run, show
 from step import bound, difference, gradients
 
-from invariance.core.provenance import cores
 from invariance.training.loop import Training
 
 ONE_PIECE, SLICE = sys.maxsize, 4096
@@ -87,12 +85,12 @@ def products(rows: int) -> Step:
 def main() -> None:
     options = Options.parse(__doc__)
     megabytes = memories()
-    torch.set_num_threads(cores())
+    torch.set_num_threads(options.threads)
     runs = {name: full(name, SIZES[0]) for name in FULL}
     slopes = {name: gradients(training, training.data) for name, training in runs.items()}
     low = {f"{name} bf16": full(name, SIZES[0], "bf16") for name in FULL if name.endswith("slices") and bf16()}
     steps = {name: training.advance for name, training in (runs | low).items()}
-    times = in_turns({"bound": products(SIZES[0]), **steps}, 1 if options.quick else 5, 1, time.perf_counter)
+    times = in_turns({"bound": products(SIZES[0]), **steps}, 1 if options.quick else 4, 1, options.clock)
     rows = [
         {
             "method": f"{METHODS[method].title}, {how}",
@@ -104,7 +102,9 @@ def main() -> None:
         }
         for name, (method, how) in FULL.items()
     ]
-    note = f"The five products take {times.ms('bound') / 1e3:.2f} s. MB: memory that a step adds at its peak."
+    note = (
+        f"{options.how}The five products take {times.ms('bound') / 1e3:.2f} s. MB: memory that a step adds at its peak."
+    )
     show("One step over 50,000 rows", rows, note, options, "full-batch")
 
 

@@ -226,7 +226,7 @@ def test_a_relaxed_head_moves_by_its_own_step_alone(environments, smooth):
 
 
 def test_relaxation_needs_a_linear_head(smooth):
-    with pytest.raises(BadValue, match=r"needs a linear head; set objective\.relaxation=null"):
+    with pytest.raises(BadValue, match=r"needs a linear head; set method\.relaxation=null"):
         IRMGame(relaxation=5.0).prepare(smooth(deep=True), 2, generator(0))
 
 
@@ -302,7 +302,7 @@ def test_a_constant_does_not_stop_the_game(batch, smooth):
 def lowest_gap(relaxation: float) -> float:
     """Over the states of a game on two bits, after ERM has learned to rely on the spurious one."""
     changes = {
-        "objective": {"relaxation": relaxation, "damping": 0.01, "stop_at": None},
+        "method": {"relaxation": relaxation, "damping": 0.01, "stop_at": None},
         "recipe": {"dropout": 0.0, "lr": 1e-2},
     }
     game, recipe = profile("irm-game", "two-phase", changes=changes)

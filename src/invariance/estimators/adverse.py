@@ -32,6 +32,8 @@ MAX_COMPARED = 512
 """Inputs among which those that determine each other are looked for."""
 MIN_VARIANCE, MIN_SHARE = 1e-3, 0.01
 """A combination of inputs of variance 1 with less variance connects those that have a larger share in it."""
+MAX_CORRELATION = 0.9
+"""Of what two columns add to ERM's outputs; beyond it, neither has an effect of its own that could be estimated."""
 RIDGE = 1e-6
 """Of the least squares that make one number of a column's inputs, which may repeat each other."""
 MIN_WEIGHT = 1e-9
@@ -88,10 +90,14 @@ def adverse_site(
     ``parts`` are the inputs of each column; without them, every input is a column.
     """
     inputs, places, of_table = _inputs(environments, f, parts)
+    together = torch.cat(list(f)).double()
+    if of_table:
+        classes = range(family.labels if family.labels > 2 else 1)
+        places = joined(inputs, places, [_against_rest(together, k) for k in classes])
     if family.labels:
-        site = _tilted(environments, inputs, places, torch.cat(list(f)).double(), family.labels)
+        site = _tilted(environments, inputs, places, together, family.labels)
     elif of_table:
-        site = _moved(environments, inputs, places, torch.cat(list(f)).double())
+        site = _moved(environments, inputs, places, together)
     else:
         return None
     if not site.columns:
@@ -134,7 +140,20 @@ def apart(x: Tensor, places: Places) -> Places:
     of_column = torch.zeros(inputs, len(places), dtype=x.dtype)
     for c, place in enumerate(places):
         of_column[list(place), c] = 1.0
-    linked = of_column.T @ ((null @ null.T).abs() > MIN_SHARE).to(x.dtype) @ of_column
+    return _connected(places, of_column.T @ ((null @ null.T).abs() > MIN_SHARE).to(x.dtype) @ of_column)
+
+
+def joined(inputs: Tensor, places: Places, outputs: Sequence[Tensor]) -> Places:
+    """Columns, where those that add nearly the same to ERM's ``outputs`` [n] are one, such as a word and a category."""
+    linked = torch.zeros(len(places), len(places), dtype=inputs.dtype)
+    for f in outputs:
+        x = Columns.of(inputs, places, f).x
+        linked += ((x.T @ x).abs() > MAX_CORRELATION * (len(x) - 1)).to(inputs.dtype)
+    return _connected(places, linked)
+
+
+def _connected(places: Places, linked: Tensor) -> Places:
+    """Columns with those that they are ``linked`` to [c, c], directly or through others."""
     count, group = connected_components(linked.numpy(), directed=False)
     return tuple(tuple(i for c in range(len(places)) if group[c] == g for i in places[c]) for g in range(count))
 

@@ -66,7 +66,7 @@ def environment_heads(z: Tensor, data: Batch) -> Tensor:
         return (weight * family.loss(f, y)).sum() / weight.sum() + RIDGE * own.square().sum()
 
     minimise(loss, [shared, own])
-    return torch.einsum("np,epk->nke", z, (shared + own).detach())
+    return torch.stack([z @ (shared + d).detach() for d in own], 2)
 
 
 class Heads(NamedTuple):
