@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from invariance.core.inputs import Inputs, floats
-from invariance.models.scratch import Borrowed, borrowed
+from invariance.models.scratch import borrowed
 
 threshold_backward = torch.ops.aten.threshold_backward.grad_input
 
@@ -78,8 +78,9 @@ class _ReLULayers(torch.autograd.Function):
             return None, None, *_differentiable(ctx, d)
         total: list[Tensor] = []
         memory = borrowed()
+        slopes = [memory.take((min(ctx.way.rows, len(d)), len(weight)), weight) for weight, _ in ctx.layers]
         for start, kept in zip(reversed(_starts(ctx)), reversed(ctx.kept), strict=True):  # as autograd adds them
-            grads = _backward(ctx, start, kept, d[start : start + ctx.way.rows], memory)
+            grads = _backward(ctx, start, kept, d[start : start + ctx.way.rows], slopes)
             if total:
                 torch._foreach_add_(total, grads)
             total = total or grads
@@ -119,17 +120,16 @@ def _forward(ctx: Any, start: int, out: Tensor, parameters: Sequence[Tensor]) ->
     return kept
 
 
-def _backward(ctx: Any, start: int, kept: list[Tensor], d: Tensor, memory: Borrowed) -> list[Tensor]:
-    """Gradients of all parameters from those by the outputs of a slice, [rows, …]."""
+def _backward(ctx: Any, start: int, kept: list[Tensor], d: Tensor, slopes: list[Tensor]) -> list[Tensor]:
+    """Gradients of all parameters from those by the outputs of a slice; ``slopes`` is memory for those of layers."""
     way, saved, layers = ctx.way, ctx.saved_tensors, ctx.layers
     outputs = kept if len(kept) == len(layers) else [*kept, saved[-1][start : start + way.rows]]
     grads: list[Tensor] = []
     if way.head:
         grads = [d.sum(0), d.t() @ outputs[-1].to(d.dtype)]
-        d = d @ saved[-2]
+        d = d @ saved[-2] if way.bf16 else torch.mm(d, saved[-2], out=slopes[-1][: len(d)])
     for i in reversed(range(len(layers))):
-        weight = layers[i][0]
-        own = memory.take((way.rows, len(weight)), weight)[: len(d)]
+        own = slopes[i][: len(d)]
         if i < len(layers) - 1:
             d = torch.mm(d, layers[i + 1][0], out=own)
         d = threshold_backward(d.to(own.dtype), outputs[i], 0, grad_input=own)
