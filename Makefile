@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all pytest pytest-all test-wheel test-versions lint stub hashes results docs bench bench-reliability clean
+.PHONY: demo test test-all pytest pytest-all test-wheel test-versions lint stub hashes audit results docs bench bench-reliability clean
 
 demo: .venv/report
 	$(BIN)/invariance compare
@@ -45,6 +45,12 @@ stub: .venv/dev
 hashes: .venv/dev
 	$(BIN)/python tools/hashes.py
 
+# Known weaknesses of what CI installs, by the database of PyPI; fails where that cannot be reached
+audit:
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/pip install --quiet pip-audit
+	.venv/audit/bin/pip-audit --strict --require-hashes --disable-pip $(foreach pins,$(wildcard .ci/requirements-*.txt),-r $(pins))
+
 # docs/results.md, its figures and tables of runs, from the published runs
 results: .venv/report
 	$(BIN)/python tools/results.py
@@ -73,7 +79,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/ranks.py
 	$(BIN)/python tools/benchmarks.py
 
-# docs/reliability.md: faults, damaged input, drawn configurations, a long load; about an hour
+# docs/reliability.md: faults, damaged input, drawn configurations, a long load; about an hour, and may be interrupted
 bench-reliability: .venv/dev
 	cd benchmarks && ../$(BIN)/python -m reliability
 

@@ -28,7 +28,8 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from invariance.core.families import Bernoulli, Categorical, Family, Gaussian
 from invariance.core.rows import Rows
-from invariance.estimators.auto import Choice, choose
+from invariance.estimators.auto import choose
+from invariance.estimators.choice import Choice
 from invariance.estimators.defaults import LAYERS
 from invariance.estimators.inputs import to_environments
 from invariance.estimators.learner import Learner
@@ -185,7 +186,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="tables; all of them if none is named")
     parser.add_argument("--first", type=int, default=0, help="the number of the first draw, which is its seed")
     parser.add_argument("--draws", type=int, default=10)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
     if given.command == "run":
         run(given.file, given.names or list(TABLES), range(given.first, given.first + given.draws))

@@ -151,12 +151,13 @@ def cost(
     messages, sent, seconds = launched(partial(step_cost, method, width, many, steps), count)
     parameters = (INPUTS + 1) * width + (width + 1) * width + (0 if method == "bloc-irm" else width + 1)
     predicted = 4 * (parameters + 2 * many * AVERAGES[method](width)) if count > 1 else 0
-    row = {"method": method, "E": many, "P": parameters, "ranks": count, "ms": 1e3 * seconds}
-    row["predicted, ms"] = 0.0
+    row: dict[str, Any] = {"method": method, "E": many, "P": parameters, "ranks": count, "ms": 1e3 * seconds}
+    row["predicted, ms"], row["measured over predicted"] = 0.0, 0.0
     if count > 1:
         latency, bandwidth = message[count]
         part = launched(partial(step_cost, method, width, many, steps, ROWS // count), 1)[2]
         row["predicted, ms"] = 1e3 * (part + messages * latency + predicted / bandwidth)
+        row["measured over predicted"] = row["ms"] / row["predicted, ms"]
     return row | {"messages": messages, "kB": sent / 1e3, "predicted, kB": predicted / 1e3}
 
 

@@ -136,7 +136,8 @@ def shipped(epochs: int) -> Iterator[dict[str, object]]:
         cluster.add_node(num_cpus=1, object_store_memory=memory)
     with tempfile.TemporaryDirectory() as folder:
         ended = run_all(specs, Path(folder) / "runs.db", engine="ray", address=cluster.address)
-        assert [event.status for event in ended if event.kind == "done"] == ["finished"] * len(specs)
+        failed = [event.reason for event in ended if event.kind == "done" and event.status == "failed"]
+        assert not failed, failed  # a model of one epoch may have collapsed
     for i, node in enumerate(ray.nodes()):
         stats = node_stats(node["NodeManagerAddress"], node["NodeManagerPort"]).store_stats
         where = "the driver's node" if node["Resources"].get("CPU", 0) == 0 else f"node {i}"
@@ -154,10 +155,9 @@ def main() -> None:
         *overhead([digits(5 if options.quick else 200, seed) for seed in range(2)]),
     ]
     ray.shutdown()
-    rows += shipped(1)
-    show(
-        "The Ray engine", rows, "Aims: at most 5 % for runs of 30 s; no node receives more than the data sets.", options
-    )
+    show("What the Ray engine costs", rows, "Aim: at most 5 % for runs of 30 s.", options)
+    if bytes_sent := list(shipped(1)):
+        show("What nodes receive", bytes_sent, "Aim: no node receives more than the data sets.", options)
 
 
 if __name__ == "__main__":

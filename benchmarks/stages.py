@@ -65,8 +65,7 @@ def main() -> None:
     draws = {"draws": 1000} if options.quick else {}
     weights = [10.0**power for power in range(10 if not options.quick else 2)]
     trials = [
-        Spec.of("colored-digits", "rex", "default", 0, {"data": draws, "objective": {"gamma": gamma}})
-        for gamma in weights
+        Spec.of("colored-digits", "rex", "default", 0, {"data": draws, "method": {"gamma": gamma}}) for gamma in weights
     ]
     execute(trials[0])  # what is imported once is not measured
     comparison = [Spec.of("colored-digits", name, "default", 0, {"data": draws}) for name in METHODS.classes]

@@ -15,32 +15,63 @@ from invariance.experiments.store import Store
 from invariance.experiments.stored_runs import StoredRuns
 from reliability.mutations import ODD, altered, spoiled
 
-TINY = ("--set", "recipe.epochs=1", "--set", "data.samples=40", "--set", "evaluation.checkpoints=1")
-LINES = (
-    ("list", "methods", "--json"),
-    ("list", "recipes"),
-    ("data", "show", "two-bit"),
-    ("runs", "list", "--store", "runs.db", "--json"),
-    ("runs", "list", "--store", "runs.db", "--status", "finished", "--limit", "3"),
-    ("runs", "export", "o.csv", "--store", "runs.db"),
-    ("runs", "remove", "--status", "failed", "--store", "runs.db", "--yes"),
-    ("train", "two-bit", "irmv1", "--seed", "1", *TINY, "-o", "m", "--overwrite"),
-    ("fit", "table.csv", "--label", "sick", "--environment", "site", "--method", "erm", "--epochs", "1", "--no-report"),
-    ("predict", "fitted", "table.csv", "-o", "p.csv", "--json"),
-    ("evaluate", "fitted", "table.csv", "--json"),
-    ("evaluate", "run", "--json"),
-    ("calibrate", "fitted", "table.csv"),
-)
+TINY = "--set recipe.epochs=1 --set data.samples=40 --set evaluation.checkpoints=1"
+FIT = "fit table.csv --label sick --environment site --method erm --no-report -o m2 --overwrite"
+FILTERS = ("--status finished", "--status failed", "--method irmv1", "--data two-bit", "--recipe short", "--seed 0")
+ROLES = ("--numeric x", "--categorical kind", "--hidden 4", "--threshold 0.4", "--class-weight balanced")
+LINES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((f"list {what}" for what in ("methods", "recipes", "data", "models", "formats")), ()),
+    "data list": (),
+    "data show two-bit": ("--seed 2", "--set data.samples=50", "--set data.samples=9"),
+    "runs list --store runs.db": (*FILTERS, "--limit 3", "--limit 1"),
+    "runs export o.csv --store runs.db": FILTERS,
+    "runs export o.parquet --store runs.db": FILTERS,
+    "runs remove --status failed --yes --store runs.db": ("--method irmv1", "--seed 0"),
+    f"train two-bit irmv1 {TINY} -o m --overwrite": (
+        *("--recipe short", "--recipe full-batch", "--set method.gamma=10", "--set recipe.lr=0.01"),
+        *("--device cpu", "--seed 3", "--save-every 1"),
+    ),
+    f"compare --data two-bit --methods erm {TINY} --store c.db --workers 1 --seeds 1": (
+        *("--recipe short", "--first-seed 2", "--selection last", "--selection oracle", "--fresh"),
+    ),
+    "run specs.jsonl --workers 1 --store d.db": ("--fresh", "--device cpu"),
+    FIT: (*ROLES, "--seed 3", "--licence MIT", "--set recipe.lr=0.01", "--test table.csv", "--device cpu"),
+    "predict fitted table.csv -o p.csv": ("--id x", "--keep", "--contributions", "--device cpu"),
+    "predict fitted t.parquet -o p.parquet": ("--id x", "--keep", "--contributions"),
+    "evaluate fitted table.csv": ("--environment site", "--environment kind", "--device cpu"),
+    "evaluate run": ("--sampled", "--seed 2", "--device cpu"),
+    "calibrate fitted table.csv -o m3 --overwrite": ("--device cpu",),
+    "export fitted --format torchscript -o m.pt": (),
+    "report --store runs.db -o r.html": ("--title A", "--note B", "--selection last", "--with-collapsed"),
+}
+"""Command lines that work, each with options that may be added to it, as many as one likes."""
 REFUSED = (1, 2)
 """How a command ends that cannot be done, and one that is not understood; 3 is a model that has collapsed."""
-WORDS = sorted({word for line in LINES for word in line} | {"-o", "--threshold", "0.5", "--seeds", "show", "t.parquet"})
+WORDS = sorted({word for line in LINES for word in line.split()} | {"-o", "--threshold", "0.5", "--seeds", "show"})
 
 
 def arguments(examples: Path, folder: Path, rng: random.Random) -> bool:
-    """Run a command with a few words too many, too few, or others; whether it was refused, by its exit code."""
+    """Run a command that works, or one with a few words too many, too few, or others; whether it was refused.
+
+    One that works must not be refused, and with ``--json`` must print JSON.
+    """
     shutil.copytree(examples, folder, dirs_exist_ok=True)
     os.chdir(folder)
-    words = list(rng.choice(LINES))
+    line, options = rng.choice(list(LINES.items()))
+    chosen = rng.sample(options, rng.randint(0, min(3, len(options))))
+    words = " ".join((line, *chosen, rng.choice(("", "--json")))).split()
+    works = rng.random() < 0.6
+    code, printed = ended(words if works else _other(words, rng))
+    if works and code in REFUSED:
+        raise AssertionError(f"{' '.join(words)} was refused: {printed[-200:]}")
+    if works and "--json" in words:
+        json.loads(printed)
+    return code in REFUSED
+
+
+def _other(words: list[str], rng: random.Random) -> list[str]:
+    """One to three words removed, added or replaced."""
+    words = list(words)
     for _ in range(rng.randint(1, 3)):
         place = rng.randrange(len(words) + 1)
         match rng.randrange(4):
@@ -52,15 +83,21 @@ def arguments(examples: Path, folder: Path, rng: random.Random) -> bool:
                 words[place : place + 1] = [rng.choice(WORDS)]
             case _:
                 words[place : place + 1] = [spoiled(WORDS, rng)]
-    sys.argv, said = ["invariance", *words], io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(said):
+    return words
+
+
+def ended(words: list[str]) -> tuple[int, str]:
+    """The exit code of a command, and what it printed: its result, or its error, which must be one line."""
+    sys.argv, printed, said = ["invariance", *words], io.StringIO(), io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(said):
         try:
             main()
         except SystemExit as end:
-            if end.code == 1 and said.getvalue().count("\n") > 2:
+            code = end.code if isinstance(end.code, int) else 0
+            if code == 1 and said.getvalue().count("\n") > 2:
                 raise AssertionError(f"{words}: {said.getvalue()[:200]}") from None
-            return end.code in REFUSED
-    return False
+            return code, said.getvalue() if code in REFUSED else printed.getvalue()
+    return 0, printed.getvalue()
 
 
 def odd_rows(path: Path, rng: random.Random) -> None:

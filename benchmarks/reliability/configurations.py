@@ -26,6 +26,7 @@ from invariance.recipes.presets import PRESETS
 NAMES = [name for name, cls in METHODS.classes.items() if not cls.oracle]
 RECIPES = [*PRESETS, "small-batch+sam"]
 LABELS = ("two classes", "five classes", "numbers")
+CONFIGURATIONS, PIECE = 5000, 1000
 SCALES = (1.0, 1.0, 1e-20, 1e20, 1e-3, 1e6)
 
 
@@ -82,22 +83,28 @@ def outcome(number: int) -> str:
     return "collapsed, and says so" if told else "sound"
 
 
-def configurations(count: int) -> dict[str, Any]:
+def pieces() -> list[str]:
+    """What is measured by itself: the first and the last number of each thousand."""
+    return [f"{first}-{first + PIECE - 1}" for first in range(0, CONFIGURATIONS, PIECE)]
+
+
+def configurations(numbers: range) -> dict[str, Any]:
     """Counts of outcomes, and every finding."""
     torch.set_num_threads(1)
     outcomes: Counter[str] = Counter()
-    for number in range(count):
+    for number in numbers:
         outcomes[outcome(number)] += 1
         if number % 100 == 99:
             print(number + 1, dict(outcomes), file=sys.stderr, flush=True)
     wrong = [name for name in outcomes if name.startswith("wrong")]
-    return {"drawn": count, "outcomes": {k: v for k, v in outcomes.items() if k not in wrong}, "wrong": wrong}
+    return {"drawn": len(numbers), "outcomes": {k: v for k, v in outcomes.items() if k not in wrong}, "wrong": wrong}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=5000)
-    print(json.dumps(configurations(parser.parse_args().count)))
+    parser.add_argument("--only", default=f"0-{CONFIGURATIONS - 1}", help="the first and the last number")
+    first, last = map(int, parser.parse_args().only.split("-"))
+    print(json.dumps(configurations(range(first, last + 1))))
 
 
 if __name__ == "__main__":

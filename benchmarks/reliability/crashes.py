@@ -16,19 +16,20 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from reliability.injection import KINDS, PRELOAD, Ended, forked, preloaded
+from reliability.injection import COUNT_ONLY, HERE, KINDS, PRELOAD, Ended, forked, preloaded, spawned
 from reliability.scenarios import Scenario, scenarios, server
 
-HERE = Path(__file__).parents[1]
 RAY_WORKER = "Ray worker"
 ONCE = ("read-only",)
 """What is the same fault wherever it begins."""
+OF_WORKERS = ("out of memory",)
+"""What happens to processes that a scenario has started."""
 SIGNALS = {"kill": signal.SIGKILL, "torn write": signal.SIGKILL, "SIGTERM": signal.SIGTERM}
 WAIT_SECONDS = 60
 PASSING = (".lock", "-wal", "-shm", "-journal")
@@ -48,22 +49,30 @@ def faults(scenario: Scenario, share: float, root: Path) -> Iterator[Fault]:
     """Inject the faults of a scenario, evenly over its calls."""
     base, place = root / "base", root / "place"
     base.mkdir(parents=True)
-    warm(scenario, root / "warm")
+    if not scenario.words:
+        warm(scenario, root / "warm")
     _check(forked(lambda: scenario.before(base), base), scenario.name)
     shutil.copytree(base, place)
-    done = forked(lambda: scenario.act(place), place)
+    done = attempt(scenario, place)
     _check(done, scenario.name)
     states = set_of(scenario, base), set_of(scenario, place)
     expected = names(base) | names(place)
     shutil.rmtree(place)
     for kind, at in plan(scenario, done.calls, share):
         shutil.copytree(base, place)
-        ended = forked(lambda: scenario.act(place), place, KINDS[kind], at)
+        ended = attempt(scenario, place, KINDS[kind], at)
         if kind not in SIGNALS or ended.code == -SIGNALS[kind]:  # a fault that came after the end is none
             found = wrong(scenario, place, states, ended)
             early = names(place) - expected if kind == "full disk" and not scenario.growing else set()
             yield Fault(scenario.name, kind, at, found or after_all(scenario, place, states[1], expected, early))
         shutil.rmtree(place)
+
+
+def attempt(scenario: Scenario, place: Path, kind: int = COUNT_ONLY, at: int = 0) -> Ended:
+    """Do what a scenario does, in a fork, or, where a fork cannot, in a new process."""
+    if scenario.words:
+        return spawned(scenario.words, place, kind, at)
+    return forked(lambda: scenario.act(place), place, kind, at)
 
 
 def warm(scenario: Scenario, folder: Path) -> None:
@@ -78,6 +87,8 @@ def warm(scenario: Scenario, folder: Path) -> None:
 def plan(scenario: Scenario, calls: int, share: float) -> Iterator[tuple[str, int]]:
     """Kinds of faults and the calls at which they are injected, evenly: all calls, if there are no more."""
     for kind in KINDS:
+        if kind in OF_WORKERS and not scenario.starts_workers:
+            continue
         most = 1 if kind in ONCE else scenario.kills if kind == "kill" else scenario.others
         count = min(calls, max(1, round(most * share)))
         for i in range(count):
@@ -89,7 +100,8 @@ def wrong(scenario: Scenario, place: Path, states: tuple[set[str], set[str]], en
     before, after = states
     if ended.traceback:
         return f"traceback: {ended.traceback}"
-    wait_for_workers(place)
+    if scenario.starts_workers:
+        wait_for_workers(place)
     try:
         seen = set_of(scenario, place)
     except Exception as error:  # whatever a reader raises is the finding
@@ -103,7 +115,7 @@ def after_all(scenario: Scenario, place: Path, after: set[str], expected: set[st
     """What does not hold once the same command was given again; ``early`` is what a full disk was left with."""
     if early:
         return f"left on a full disk: {', '.join(sorted(early))}"
-    again = forked(lambda: scenario.act(place), place)
+    again = attempt(scenario, place)
     if again.code:
         return f"the same command fails afterwards: {again.errors.strip()[-200:]}"
     if set_of(scenario, place) != after:
@@ -129,16 +141,25 @@ def set_of(scenario: Scenario, folder: Path) -> set[str]:
 def wait_for_workers(place: Path) -> None:
     """Wait until worker processes whose driver is gone have noticed it."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-        if not any(str(place).encode() in line and b"worker" in line for line in lines):
-            return
+    while time.monotonic() < deadline and any(str(place).encode() in line for line in _worker_commands()):
         time.sleep(0.1)
+
+
+def _worker_commands() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            if b"worker" in (line := path.read_bytes()):
+                yield line
 
 
 def _check(ended: Ended, name: str) -> None:
     if ended.code:
         raise RuntimeError(f"{name} does not work undisturbed: {ended.errors[-2000:]}")
+
+
+def pieces() -> list[str]:
+    """What is measured by itself."""
+    return [*(scenario.name for scenario in scenarios(0)), RAY_WORKER]
 
 
 def matrix(share: float, names: list[str]) -> list[Fault]:

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NONE, KILL, TORN, TERM, INTERRUPT, FULL, READ_ONLY, CLOCK };
+enum { NONE, KILL, TORN, TERM, INTERRUPT, FULL, READ_ONLY, CLOCK, CHILDREN };
 
 static volatile long counted = 0;
 static long at = 0;
@@ -50,6 +50,17 @@ static int open_inside(int fd) {
     return !strncmp(path, root, strlen(root));
 }
 
+/* What the system does when memory is full: the largest processes end, which are those that compute. */
+static void kill_children(void) {
+    char path[64];
+    int child;
+    FILE *children;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+    if (!(children = fopen(path, "r"))) return;
+    while (fscanf(children, "%d", &child) == 1) kill(child, SIGKILL);
+    fclose(children);
+}
+
 /* 0: go on; otherwise the error to return. TORN is left to the caller, who writes half first. */
 static int due(int takes_space) {
     long number = __sync_add_and_fetch(&counted, 1);
@@ -61,6 +72,7 @@ static int due(int takes_space) {
         case TERM: kill(getpid(), SIGTERM); break;
         case INTERRUPT: kill(getpid(), SIGINT); break;
         case CLOCK: jumped = 1; break;
+        case CHILDREN: kill_children(); break;
         case TORN: return -1;
     }
     return 0;

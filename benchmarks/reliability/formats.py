@@ -36,7 +36,7 @@ from invariance.tabular.source import TableSource
 from invariance.training.loop import StateDict
 from reliability.commands import arguments, odd_rows, read_store
 from reliability.examples import Examples, odd_image
-from reliability.mutations import ODD, altered, damaged, spoiled
+from reliability.mutations import ODD, altered, damaged, neighbour, spoiled
 from reliability.odd_tables import odd_csv, odd_parquet
 
 Case = Callable[[Path, random.Random], bool | None]
@@ -170,12 +170,18 @@ class Cases:
             raise AssertionError("a run that takes no time")
 
     def settings(self, folder: Path, rng: random.Random) -> None:
-        setting = f"{spoiled(WORDS, rng)}.{spoiled(WORDS, rng)}={spoiled(WORDS, rng)}"
-        if rng.random() < 0.8:
-            section = rng.choice(SECTIONS)
-            value = rng.choice([v for v in ODD if isinstance(v, str) or v == v])
-            setting = f"{section}.{rng.choice(list(self.made.spec[section]))}={json.dumps(value)}"
+        kind = rng.random()
+        section = rng.choice(SECTIONS)
+        field = rng.choice([name for name in self.made.spec[section] if name != "name"])
+        if kind < 0.2:
+            setting = f"{spoiled(WORDS, rng)}.{spoiled(WORDS, rng)}={spoiled(WORDS, rng)}"
+        elif kind < 0.5:
+            setting = f"{section}.{field}={json.dumps(rng.choice([v for v in ODD if isinstance(v, str) or v == v]))}"
+        else:
+            setting = f"{section}.{field}={json.dumps(neighbour(self.made.spec[section][field], rng))}"
         spec = Spec.of("two-bit", "irmv1", "short", 0, parse_changes([setting]))
+        if Spec.from_json(spec.to_json()).key != spec.key:
+            raise AssertionError("a spec that does not survive being written")
         seconds(spec)
 
     def arguments(self, folder: Path, rng: random.Random) -> bool:
@@ -204,24 +210,27 @@ def _claimed(made: Examples, rng: random.Random) -> bytes:
     return data[:12] + header + struct.pack(">I", zlib.crc32(header)) + data[33:]
 
 
+FORMATS = {
+    "IDX": Cases.idx,
+    "CIFAR-10": Cases.cifar,
+    "COCO annotations": Cases.coco,
+    "attributes": Cases.attributes,
+    "images": Cases.image,
+    "CSV": Cases.csv,
+    "Parquet": Cases.parquet,
+    "model folder": Cases.model,
+    "checkpoint": Cases.checkpoint,
+    "store": Cases.store,
+    "spec": Cases.spec,
+    "--set": Cases.settings,
+    "arguments": Cases.arguments,
+}
+
+
 def formats(made: Examples) -> list[Format]:
     """All of them."""
     cases = Cases(made)
-    return [
-        Format("IDX", cases.idx),
-        Format("CIFAR-10", cases.cifar),
-        Format("COCO annotations", cases.coco),
-        Format("attributes", cases.attributes),
-        Format("images", cases.image),
-        Format("CSV", cases.csv),
-        Format("Parquet", cases.parquet),
-        Format("model folder", cases.model),
-        Format("checkpoint", cases.checkpoint),
-        Format("store", cases.store),
-        Format("spec", cases.spec),
-        Format("--set", cases.settings),
-        Format("arguments", cases.arguments),
-    ]
+    return [Format(name, partial(case, cases)) for name, case in FORMATS.items()]
 
 
-__all__ = ["Examples", "Format", "InvarianceError", "formats"]
+__all__ = ["FORMATS", "Examples", "Format", "InvarianceError", "formats"]

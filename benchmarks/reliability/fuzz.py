@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from reliability.formats import Examples, Format, InvarianceError, formats
+from reliability.formats import FORMATS, Examples, Format, InvarianceError, formats
 
 MAX_BYTES, MAX_SECONDS = 2 << 30, 60
 MAX_MESSAGE = 1500
@@ -81,6 +81,11 @@ def outcomes(kind: Format, mutations: int, folder: Path, seed: int) -> list[Outc
             code = os.waitstatus_to_exitcode(status)
             found.append(Outcome(len(found), False, 0.0, 0.0, f"the process ended with code {code}"))
     return found
+
+
+def pieces() -> list[str]:
+    """What is measured by itself."""
+    return list(FORMATS)
 
 
 def fuzz(mutations: int, names: list[str], seed: int = 0) -> list[dict[str, Any]]:

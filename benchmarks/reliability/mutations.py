@@ -57,6 +57,17 @@ def altered(value: Any, rng: random.Random) -> Any:
     return rng.choice(ODD)
 
 
+def neighbour(value: Any, rng: random.Random) -> Any:
+    """Another value of the same kind, which is mostly a sound one."""
+    if isinstance(value, bool):
+        return rng.random() < 0.5
+    if isinstance(value, int):
+        return rng.choice((value, value + 1, 2 * value, value // 2, max(1, value - 1)))
+    if isinstance(value, float):
+        return rng.choice((value, value / 2, 2 * value, 0.9 * value, 0.5))
+    return value
+
+
 def spoiled(words: Sequence[str], rng: random.Random) -> str:
     """Some words put together, with signs that mean something somewhere."""
     parts = rng.choices([*words, "=", ".", "[", "{", '"', "-", "--", "\x00", "é", "1e999", "9" * 5000, " "], k=4)

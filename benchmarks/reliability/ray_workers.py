@@ -1,7 +1,7 @@
-"""Ray's worker processes, killed one after another: at the n-th time that their driver changes a file.
+"""Ray's worker processes, killed or asked to end: at the n-th time that their driver changes a file.
 
 The driver writes resume states and runs as tasks send them, so its changes count how far the tasks are. One driver and
-one cluster of two cores serve all faults; each fault has a store of its own. All worker processes are killed at once.
+one cluster of two cores serve all faults; each fault has a store of its own. All workers get the signal at once.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from reliability.crashes import RAY_WORKER
 from reliability.scenarios import SMALL, State, stored
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "sqlite3.connect"}
-MAX_KILLS = 40
+SIGNALS = {"kill": (signal.SIGKILL, 40), "SIGTERM": (signal.SIGTERM, 6)}
+"""What the workers get, and how often at most."""
 
 
 def specs() -> list[Spec]:
@@ -90,22 +91,29 @@ def faults(share: float, root: Path) -> Iterator[tuple[str, str, int, str]]:
     counted.arm(whole, 0, lambda: None)
     study(whole)
     after, changes = stored(whole), counted.number
-    count = min(changes, max(1, round(MAX_KILLS * share)))
-    for i in range(count):
-        at = 1 + (2 * i + 1) * changes // (2 * count)
-        (place := root / str(at)).mkdir()
-        killed: list[int] = []
+    for kind, (number, most) in SIGNALS.items():
+        count = min(changes, max(1, round(most * share)))
+        for i in range(count):
+            at = 1 + (2 * i + 1) * changes // (2 * count)
+            (place := root / f"{kind} {at}").mkdir()
+            ended, killed = interrupted(counted, place, at, number)
+            if killed:
+                yield RAY_WORKER, kind, at, wrong(place, ended, after)
 
-        def fault(killed: list[int] = killed) -> None:
-            killed += workers()
-            for process in killed:
-                os.kill(process, signal.SIGKILL)
 
-        counted.arm(place, at, fault)
-        ended = study(place)
-        counted.arm(place, 0, lambda: None)
-        if killed:
-            yield RAY_WORKER, "kill", at, wrong(place, ended, after)
+def interrupted(counted: Counted, place: Path, at: int, number: int) -> tuple[Counter[str], list[int]]:
+    """The study, its workers ended by a signal at change ``at``: how often each run ended, and which workers."""
+    killed: list[int] = []
+
+    def fault() -> None:
+        killed.extend(workers())
+        for process in killed:
+            os.kill(process, number)
+
+    counted.arm(place, at, fault)
+    ended = study(place)
+    counted.arm(place, 0, lambda: None)
+    return ended, killed
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ class Scenario:
 
     After a fault the state is that of before or that of after; where it is ``growing``, anything in between, each part
     of it whole. ``kills`` says at how many calls it is killed at most, ``others`` how often each other fault is
-    injected; a scenario that starts processes of its own gets fewer.
+    injected; one that ``starts_workers`` gets fewer. A scenario with ``words`` is this command in a process of its own.
     """
 
     name: str
@@ -54,6 +54,8 @@ class Scenario:
     growing: bool = False
     kills: int = 150
     others: int = 6
+    starts_workers: bool = False
+    words: tuple[str, ...] = ()
 
 
 def command(*arguments: str) -> None:
@@ -216,14 +218,16 @@ def scenarios(port: int) -> list[Scenario]:
     """Everything that writes."""
     write_report = partial(command, "report", "-o", "report.html")
     export = partial(command, "runs", "export", "runs.csv")
-    sweeping = partial(command, "run", "specs.jsonl", "--workers", "1")
+    run = ("run", "specs.jsonl", "--workers", "1")
+    drives = partial(Scenario, before=sweep, state=stored, growing=True, starts_workers=True)
     return [
         Scenario("train --overwrite", partial(train, 0), partial(train, 1), trained),
         Scenario("fit --overwrite", first_fit, lambda folder: command(*FIT, "--seed", "1"), fitted),
         Scenario("predict", first_fit, predict, partial(only, "out.csv")),
         Scenario("worker", lambda folder: None, work, stored, growing=True),
         Scenario("stage cache", lambda folder: None, work_with_stages, stored, growing=True, kills=40, others=3),
-        Scenario("driver", sweep, lambda folder: sweeping(), stored, growing=True, kills=14, others=2),
+        drives("driver", act=lambda folder: command(*run), kills=40, others=4),
+        drives("Ray driver", act=lambda folder: None, words=(*run, "--engine", "ray"), kills=8, others=2),
         Scenario("tune", lambda folder: None, tune, stored, growing=True, kills=70, others=4),
         Scenario("image cache", images, build_cache, cached),
         download(port),

@@ -119,12 +119,18 @@ def _of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def pieces() -> list[str]:
+    """What is measured by itself."""
+    return ["load", "store"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=pieces(), required=True)
     parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--runs", type=int, default=100_000)
     options = parser.parse_args()
-    print(json.dumps({"soak": soak(options.seconds), "store": large_store(options.runs)}))
+    print(json.dumps(soak(options.seconds) if options.only == "load" else large_store(options.runs)))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from .data.folder import Folder as Folder
 from .data.pacs import PACS as PACS
 from .data.two_bit import TwoBit as TwoBit
 from .data.vlcs import VLCS as VLCS
-from .estimators.auto import Choice as Choice
+from .estimators.choice import Choice as Choice
 from .estimators.classifier import InvariantClassifier as InvariantClassifier
 from .estimators.regressor import InvariantRegressor as InvariantRegressor
 from .estimators.saved import save as save

@@ -33,6 +33,30 @@ def test_residual_is_the_derivative_of_the_loss(family, leading, n, seed):
     torch.testing.assert_close(family.residual(f, y), derivative, rtol=0, atol=1e-13)
 
 
+@given(families, leading, st.integers(1, 5), st.integers(0, 2**31))
+def test_residual_is_the_derivative_of_the_loss_beside_a_second_expert(family, leading, n, seed):
+    f, y = draw(family, n, leading, seed)
+    offset = torch.rand(n, family.parameters, generator=generator(seed, "offset"), dtype=torch.float64)
+    loss = family.loss(f.requires_grad_(), y, offset)
+    (derivative,) = torch.autograd.grad(loss.sum(), f)
+    torch.testing.assert_close(family.residual(f, y, offset), derivative, rtol=0, atol=1e-13)
+
+
+@given(families, st.integers(0, 2**31))
+def test_a_second_expert_multiplies_the_likelihood(family, seed):
+    f, _ = draw(family, 1, (), seed)
+    own = torch.rand(1, family.parameters, generator=generator(seed, "offset"), dtype=torch.float64)
+    if isinstance(family, Gaussian):
+        y = torch.linspace(-3, 3, 7, dtype=torch.float64)
+        second = -own[0, 0] * y + own[0, 1] * y.square() / 2  # −log of the second Gaussian, up to a constant
+    else:
+        y = torch.arange(family.labels).double() if isinstance(family, Bernoulli) else torch.arange(family.labels)
+        second = family.loss(own.expand(len(y), -1), y)
+    both, first = family.loss(f.expand(len(y), -1), y, own), family.loss(f.expand(len(y), -1), y)
+    difference = both - first - second
+    torch.testing.assert_close(difference, difference[:1].expand_as(difference))
+
+
 @given(families, st.integers(1, 5), st.integers(0, 2**31))
 def test_leading_dimensions_are_a_loop(family, n, seed):
     f, y = draw(family, n, (4,), seed)

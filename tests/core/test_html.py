@@ -10,7 +10,7 @@ import sklearn
 from invariance import ERM, InvariantClassifier, Scores
 from invariance.core.artefacts import Column, Difference, Line, Printed, Quantity, Sparkline, Table
 from invariance.core.html import html_table
-from invariance.estimators.auto import Candidate, Choice
+from invariance.estimators.choice import Candidate, Choice
 from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.by_environment import EnvironmentScore
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from invariance.core import row_file
 from invariance.core.batch import Batch
 from invariance.core.environment import Benchmark, Environment, Mechanism
-from invariance.core.errors import BadValue
+from invariance.core.errors import BadValue, DataError
 from invariance.core.families import Bernoulli
-from invariance.core.inputs import Pixels, RowFile, StoredRows, chosen, floats, joined, loaded
+from invariance.core.inputs import Pixels, StoredRows, chosen, floats, joined, loaded
+from invariance.core.row_file import RowFile
 from invariance.core.seeding import generator
 from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import loss
@@ -36,23 +38,31 @@ def stored(tmp_path) -> Pixels:
     return Pixels.of(np.load(tmp_path / "images.npy", mmap_mode="r"))
 
 
-def test_rows_of_an_open_file_are_those_of_the_array(tmp_path):
+@pytest.mark.parametrize(("gap", "piece"), [(0, 1), (24, 60), (1 << 14, 1 << 22)], ids=["single", "few", "all"])
+def test_rows_of_an_open_file_are_those_of_the_array(tmp_path, monkeypatch, gap, piece):
+    monkeypatch.setattr(row_file, "GAP_BYTES", gap)
+    monkeypatch.setattr(row_file, "PIECE_BYTES", piece)
     whole = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
-    with (tmp_path / "rows").open("wb+") as file:
-        file.write(whole.data)
-        file.flush()
-        stored = StoredRows.of(RowFile(file, whole.shape, whole.dtype))
-        for rows in ([7, 8, 9, 3, 3, 39, 0], [], [5], list(range(40))):
-            assert np.array_equal(stored[torch.tensor(rows, dtype=torch.long)].tensor(), whole[rows])
-        assert np.array_equal(stored[3:17].tensor(), whole[3:17])
-        assert np.array_equal(stored[5:30:4].tensor(), whole[5:30:4])
-        mask = np.arange(40) % 3 > 0
-        assert np.array_equal(stored[mask][1:9].tensor(), whole[mask][1:9])
-        both = joined([stored[20:30], stored[torch.tensor([1, 35])]])
-        assert np.array_equal(loaded(both), whole[[*range(20, 30), 1, 35]])
-        file.truncate(len(whole.data.tobytes()) - 4)
-        with pytest.raises(BadValue, match="is shorter than it was"):
-            stored[39:].tensor()
+    file = RowFile.temporary(tmp_path, whole.shape, whole.dtype)
+    file.write(0, whole)
+    stored = StoredRows.of(file)
+    for rows in ([7, 8, 9, 3, 3, 39, 0], [], [5], list(range(40)), [12, 30, 11, 12]):
+        assert np.array_equal(stored[torch.tensor(rows, dtype=torch.long)].tensor(), whole[rows])
+    assert np.array_equal(stored[3:17].tensor(), whole[3:17])
+    assert np.array_equal(stored[5:30:4].tensor(), whole[5:30:4])
+    mask = np.arange(40) % 3 > 0
+    assert np.array_equal(stored[mask][1:9].tensor(), whole[mask][1:9])
+    both = joined([stored[20:30], stored[torch.tensor([1, 35])]])
+    assert np.array_equal(loaded(both), whole[[*range(20, 30), 1, 35]])
+    file.file.truncate(whole.nbytes - 4)
+    with pytest.raises(BadValue, match="is shorter than it was"):
+        stored[39:].tensor()
+
+
+def test_a_disk_without_room_for_rows_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"^cannot keep 1.0 GB of rows in .*; free some space there"):
+        RowFile.temporary(tmp_path / "file", (10**9,), np.dtype(np.uint8))
 
 
 def test_rows_are_those_of_the_file_in_any_order_and_more_than_once(stored):
@@ -148,7 +158,7 @@ def test_everything_that_looks_at_a_model_takes_pixels(stored):
 
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="the peak of memory is read from Linux")
 def test_streaming_a_file_does_not_fill_the_memory(tmp_path):
-    """A file of 300 MB goes through a model in slices, in a process of its own; the allocator keeps up to 130."""
+    """A file of 300 MB goes through a model in slices, in a process of its own; the allocator keeps some of it."""
     code = f"""
     import numpy as np, torch
     from pathlib import Path
@@ -169,7 +179,7 @@ def test_streaming_a_file_does_not_fill_the_memory(tmp_path):
     model = Model(torch.nn.AvgPool1d(3000), torch.nn.Linear(100, 1))
     model.slice = 20
     before = peak()
-    assert outputs(model, pixels[torch.randperm(1000, generator=torch.Generator())], rows=50).shape == (1000, 1)
+    assert outputs(model, pixels[torch.randperm(1000, generator=torch.Generator())], rows=20).shape == (1000, 1)
     print(peak() - before)
     """
     lines = "\n".join(line[4:] for line in code.splitlines())

@@ -6,7 +6,8 @@ import torch
 
 from invariance.core.environment import Benchmark, Environment, Mechanism
 from invariance.core.families import Bernoulli
-from invariance.core.inputs import Pixels, RowFile, StoredRows, loaded
+from invariance.core.inputs import Pixels, StoredRows, loaded
+from invariance.core.row_file import RowFile
 from invariance.core.shipment import INLINE_BYTES, Packer, unpacked
 
 
@@ -63,12 +64,11 @@ def test_what_is_sent_arrives(seed):
 
 def test_rows_in_a_file_of_this_machine_arrive_as_numbers(tmp_path):
     places, whole = Places(), np.arange(ROWS * 4, dtype=np.float32).reshape(-1, 4)
-    with (tmp_path / "rows").open("wb+") as file:
-        file.write(whole.data)
-        file.flush()
-        stored = StoredRows.of(RowFile(file, whole.shape, whole.dtype))[10:]
-        sent = Environment("a", stored, torch.zeros(len(stored)))
-        got = unpacked(Packer(places.put).packed(sent), places.get)
+    file = RowFile.temporary(tmp_path, whole.shape, whole.dtype)
+    file.write(0, whole)
+    stored = StoredRows.of(file)[10:]
+    sent = Environment("a", stored, torch.zeros(len(stored)))
+    got = unpacked(Packer(places.put).packed(sent), places.get)
     assert np.array_equal(loaded(got.x), whole[10:])
 
 

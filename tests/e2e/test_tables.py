@@ -212,7 +212,7 @@ def test_memory_does_not_grow_with_the_file(practice, tmp_path):
     """The same rows many times over need no more than once; each piece of the file is a fortieth of it."""
     lines = practice.test.read_text().splitlines(keepends=True)
     (tmp_path / "short.csv").write_text("".join(lines))
-    (tmp_path / "long.csv").write_text(lines[0] + "".join(lines[1:]) * 350)
+    (tmp_path / "long.csv").write_text(lines[0] + "".join(lines[1:]) * 400)
     code = """
 import resource, sys
 from invariance.cli import main
@@ -231,7 +231,7 @@ finally:
         peak[name] = int(done.stdout.splitlines()[-1])
     assert (tmp_path / "long.csv").stat().st_size > 10 << 20
     with (tmp_path / "long-p.csv").open() as file:
-        assert sum(1 for _ in file) == 350 * 800 + 1
+        assert sum(1 for _ in file) == 400 * 800 + 1
     assert peak["long"] - peak["short"] < 40 << 10  # kilobytes
 
 

@@ -1,5 +1,7 @@
 """Effects of columns that vary between sites, and the site where they turn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch import Tensor
 
 from invariance.core.environment import Environment
 from invariance.core.families import Bernoulli, Categorical, Gaussian
-from invariance.estimators.adverse import adverse_site, apart
+from invariance.estimators.adverse import adverse_site, apart, joined
 
 ROWS = 1500
 
@@ -185,3 +187,18 @@ def test_hundreds_of_empty_inputs_beside_a_few_words_are_no_obstacle(seed):
     assert {frozenset(place) for place in found if len(place) > 1} == (
         {frozenset(together)} if len(together) == 12 else set()
     )
+
+
+def test_columns_that_say_nearly_the_same_are_one_and_turn_together():
+    """Of two near copies, neither has an effect that differs clearly from zero beside the other."""
+    rng = np.random.default_rng(2)
+    twice = [
+        replace(e, x=torch.cat([e.x, e.x[:, 2:] + 0.1 * torch.tensor(rng.normal(size=(ROWS, 1)))], dim=1))
+        for e in sites(0.95, 0.9, 0.8, 0.7)
+    ]
+    x = torch.cat([e.x for e in twice])
+    f = erm(twice)
+    assert joined((x - x.mean(0)) / x.std(0), ((0,), (1,), (2,), (3,)), [torch.cat(f)[:, 0]]) == ((0,), (1,), (2, 3))
+    adverse = adverse_site(twice, Bernoulli(), f)
+    assert adverse
+    assert adverse.columns == ((2, 3),)

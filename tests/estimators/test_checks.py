@@ -27,9 +27,8 @@ print(len(results), {result["status"] for result in results})
     ("name", "how"),
     [
         ("InvariantClassifier", "short"),
-        ("InvariantRegressor", "short"),
+        ("InvariantRegressor", "default"),
         pytest.param("InvariantClassifier", "default", marks=pytest.mark.slow),
-        pytest.param("InvariantRegressor", "default", marks=pytest.mark.slow),
     ],
 )
 def test_it_is_an_estimator_to_scikit_learn(name, how):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal
 
-from invariance.estimators.effects import Effects, Sites, compared, compared_slopes
+from invariance.estimators.effects import DEVIATION, Effects, Sites, compared, compared_slopes
 
 LEVEL = 0.01
 
@@ -50,13 +51,37 @@ def test_where_nothing_varies_columns_are_rarely_blamed():
 
 
 def test_heavy_tails_are_not_mistaken_for_differences():
-    """The model of the log-odds is wrong alike at all sites; only variances over rows say so."""
+    """The model of the log-odds is wrong alike at all sites."""
     blamed = 0
     for seed in range(40):
         made = sites(seed, 300, [[1, -1, 1]] * 4)
         x = made.x.sign() * (made.x.abs().exp() - 1)
         blamed += bool(compared(made._replace(x=(x - x.mean(0)) / x.std(0)), LEVEL).varying)
     assert blamed <= 4
+
+
+def test_where_nothing_varies_odds_of_twenty_are_as_rare_as_they_say():
+    """Under the null, the mean of a Bayes factor is 1, so it is above 20 in at most one table of twenty (Markov)."""
+    found = [compared(sites(seed, 200, [[1, -1, 0.5]] * 4), 0.05) for seed in range(100)]
+    assert sum(float(effects.log_odds.max()) > np.log(20) for effects in found) <= 5
+
+
+def test_small_sites_with_a_column_that_fades_leave_little_doubt():
+    fading = [[1, b] for b in (3, 2.5, 1.5, 0.5, 0.2)]
+    found = [compared(sites(seed, 60, fading), 0.05) for seed in range(10)]
+    assert sum(float(effects.log_odds[1]) > 3 for effects in found) >= 8
+
+
+def test_the_evidence_of_slopes_is_a_ratio_of_normal_densities():
+    slopes, variances = torch.tensor([1.4, 0.6, 1.2, 0.2]).double(), torch.tensor([0.01, 0.02, 0.015, 0.01]).double()
+    effects = compared_slopes(slopes.unsqueeze(1), variances.unsqueeze(1), 0.05)
+    fixed = float((slopes / variances).sum() / (1 / variances).sum())
+    any_mean = 1e6 * np.ones((4, 4))  # a mean effect about which nothing is known
+    densities = [
+        multivariate_normal.logpdf(slopes, np.zeros(4), any_mean + np.diag(variances + tau**2))
+        for tau in (DEVIATION * fixed, 0.0)
+    ]
+    assert float(effects.log_odds[0]) == pytest.approx(densities[0] - densities[1], rel=1e-4)
 
 
 def test_a_weight_of_two_is_two_rows():
@@ -77,5 +102,5 @@ def test_slopes_of_two_sites_turn():
 
 def test_the_most_significant_column_comes_first():
     mean = torch.tensor([1.0, 1.0, 1.0])
-    effects = Effects(mean, torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.004, 1.0, 0.001]))
+    effects = Effects(mean, torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.004, 1.0, 0.001]), torch.zeros(3))
     assert effects.varying == (2, 0)

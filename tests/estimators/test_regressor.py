@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from invariance.estimators.card import card
 from invariance.estimators.regressor import InvariantRegressor
 from invariance.recipes.presets import recipe
 
@@ -50,3 +51,21 @@ def test_a_constant_target_is_predicted(numbers):
     how = recipe("full-batch", changes={"epochs": 300, "lr": 0.02})
     model = InvariantRegressor("erm", recipe=how).fit(X, np.full(300, 4.0), environments=e)
     assert model.predict(X) == pytest.approx(4, abs=0.1)
+
+
+def test_env_poe_predicts_without_the_effect_and_says_so_where_there_is_nothing_to_remove():
+    rng = np.random.default_rng(0)
+    e = np.repeat([0, 1], 2000)
+    cause = rng.normal(size=4000)
+    y = cause + rng.normal(size=4000)
+    noise = rng.normal(size=4000)
+    fits = []
+    for spread in (np.array([0.5, 1.0])[e], 0.7):
+        X = np.column_stack([cause, y + spread * noise])
+        fits.append(InvariantRegressor("env-poe", hidden=()).fit(X, 1000 + 50 * y, environments=e))
+    differs, alike = fits
+    assert leaning(differs) / 100 == pytest.approx(0, abs=0.15)
+    assert differs.note_ == ""
+    assert leaning(alike) / 100 > 0.4
+    assert "trained without a biased expert: no cue was found" in alike.note_
+    assert alike.note_ == card(alike, "", {})["note"]

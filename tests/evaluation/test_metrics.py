@@ -55,6 +55,13 @@ def test_the_best_constant_has_risk_one_however_rare_a_class_is(positives):
     assert relative_risk(np.full(1000, numbers.mean()), numbers) == pytest.approx(1)
 
 
+def test_a_gain_costs_the_same_by_the_error_and_by_its_square():
+    y = RNG.normal(size=1000)
+    predicted = y + 0.5 * RNG.normal(size=1000)
+    costs = [criterion(name, classes=False).cost(predicted, y) for name in ("auto", "rmse", "r2")]
+    assert costs == pytest.approx([relative_risk(predicted, y)] * 3)
+
+
 def test_a_criterion_is_a_metric_in_the_worst_case_or_on_average():
     assert criterion("auc", classes=True).worst
     mean = criterion("mean-auc", classes=True)

@@ -27,7 +27,7 @@ from invariance.experiments.store import Store, work_folder
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
 
-def small(method: str = "erm", seed: int = 0, **sections) -> Spec:
+def small(method: str = "erm", /, seed: int = 0, **sections) -> Spec:
     """A run of a moment."""
     recipe = {"epochs": 30, "batch_size": 100, **sections.pop("recipe", {})}
     return Spec.of("two-bit", method, "short", seed, {"data": {"samples": 200}, "recipe": recipe, **sections})
@@ -205,7 +205,7 @@ def test_a_killed_worker_fails_its_run_alone_which_then_goes_on_where_it_stood(t
     monkeypatch.chdir(tmp_path)  # where a core dump would go
     store = tmp_path / "runs.db"
     ends = {signal.SIGKILL: tmp_path / "kill", signal.SIGSEGV: tmp_path / "crash"}
-    killed, crashed = (small("mortal", objective={"file": str(path), "signal": int(s)}) for s, path in ends.items())
+    killed, crashed = (small("mortal", method={"file": str(path), "signal": int(s)}) for s, path in ends.items())
     fine = small(seed=2)
     for path in ends.values():
         path.touch()
@@ -384,7 +384,7 @@ def test_two_drivers_on_one_store_do_no_run_twice_and_lose_none(tmp_path):
 # Many kills
 
 
-def digits(method: str, name: str = "short", seed: int = 0, **sections) -> Spec:
+def digits(method: str, /, name: str = "short", seed: int = 0, **sections) -> Spec:
     """A run of about a second."""
     length = {"epochs": 10, "batch_size": 256} if name == "short" else {"epochs": 90}
     data = {"draws": 2000, **sections.pop("data", {})}
@@ -400,9 +400,9 @@ STUDY = [
     digits("irm-game"),
     digits("birm", "full-batch", seed=1),
     digits("birm", recipe={"average": 0.3}),
-    digits("bloc-irm", objective={"inner_optimiser": "adam"}),
-    digits("bloc-irm", "full-batch", objective={"inner_optimiser": "adam"}, recipe={"average": 0.5}),
-    digits("fishr", objective={"ema": 0.9}),
+    digits("bloc-irm", method={"inner_optimiser": "adam"}),
+    digits("bloc-irm", "full-batch", method={"inner_optimiser": "adam"}, recipe={"average": 0.5}),
+    digits("fishr", method={"ema": 0.9}),
     digits("irmv0", "full-batch+sam"),
     digits("rex", recipe={"step": "lalr", "lr": 0.05, "reset": True}),
     digits("erm", data={"betas": [0.1, 0.2, 0.3]}).holding_out("β=0.2"),
@@ -417,7 +417,7 @@ class Study:
         self.random = random.Random(seed)
         victims = ["driver"] * drivers + ["worker"] * workers
         self.victims = self.random.sample(victims, len(victims))
-        self.moments = sorted(4 * [self.random.uniform(0.1, 0.8) for _ in range(len(victims) // 4)])
+        self.moments = sorted(4 * [self.random.uniform(0.05, 0.4) for _ in range(len(victims) // 4)])
         """Shares of the whole study; at the first sign of life after one of them, somebody is killed. Four in a row, so
         that some die when they have just been born."""
         self.share = dict.fromkeys((spec.key for spec in specs), 0.0)

@@ -60,7 +60,7 @@ class Halts(Method):
 """
 
 
-def small(method: str, seed: int = 0, **sections) -> Spec:
+def small(method: str, /, seed: int = 0, **sections) -> Spec:
     """A run of a moment, on data that are sent apart from the run."""
     changes = {"data": {"samples": 8000}, "recipe": {"epochs": 4, "batch_size": 400}, **sections}
     return Spec.of("two-bit", method, "short", seed, changes)
@@ -96,7 +96,7 @@ def dying(folder: Path, seed: int) -> Spec:
     """A run that takes its process with it half-way, once, and leaves its marks in a folder of its own."""
     folder.mkdir()
     (folder / "go").touch()
-    return small("halts", seed, objective={"folder": str(folder), "dies": True})
+    return small("halts", seed, method={"folder": str(folder), "dies": True})
 
 
 def begun(folder: Path) -> int:
@@ -136,7 +136,7 @@ def nodes(tmp_path, plugin, monkeypatch) -> Iterator[Nodes]:
 
 def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_on(nodes, tmp_path):
     store = tmp_path / "runs.db"
-    halting = [small("halts", seed, objective={"folder": str(tmp_path)}) for seed in (0, 1)]
+    halting = [small("halts", seed, method={"folder": str(tmp_path)}) for seed in (0, 1)]
     others = [small("erm"), small("irmv1", 1), small("grayscale")]
     specs = [*halting, *others]
 
@@ -160,7 +160,7 @@ def test_a_study_that_loses_a_node_ends_as_the_local_one_and_either_engine_goes_
     assert len(nodes.workers) == 1
     assert_as_local(store, specs)
 
-    again = small("irmv1", 1, objective={"gamma": 10.0})
+    again = small("irmv1", 1, method={"gamma": 10.0})
     (end,) = [e for e in run_all([again], store, engine="ray") if e.kind == "done"]
     assert end.reused > 0
     specs.append(again)

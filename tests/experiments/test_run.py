@@ -27,7 +27,7 @@ VARIANTS = {name: {} for name in METHODS.classes} | {
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
-def small(method: str = "irmv1", seed: int = 0, **sections) -> Spec:
+def small(method: str = "irmv1", /, seed: int = 0, **sections) -> Spec:
     data = {"samples": 300, **sections.pop("data", {})}
     recipe = {"epochs": 6, "batch_size": 200, **sections.pop("recipe", {})}
     return Spec.of("two-bit", method, "short", seed, {"data": data, "recipe": recipe, **sections})
@@ -137,7 +137,7 @@ def kept(spec: Spec) -> tuple[Run, list[ResumeState]]:
 def test_a_run_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(variant, recipe):
     evaluation = {"checkpoints": 4, "landscape": 2}
     method = variant.split()[0]
-    spec = small(method, 1, objective=VARIANTS[variant], recipe={"epochs": 4} | recipe, evaluation=evaluation)
+    spec = small(method, 1, method=VARIANTS[variant], recipe={"epochs": 4} | recipe, evaluation=evaluation)
     whole, partials = kept(spec)
     assert len(partials) == len(whole.history)
     for partial in (partials[len(partials) // 2], partials[-1]):
@@ -195,14 +195,14 @@ def test_a_run_that_leaves_the_finite_numbers_has_diverged():
 
 def test_what_was_measured_before_a_run_diverged_is_kept():
     recipe = {"lr": 3e3, "step": "sgd", "epochs": 20, "batch_size": None}
-    run = execute(small("erm", recipe=recipe, objective={"l2": 1e-3}, evaluation={"checkpoints": 20})).run
+    run = execute(small("erm", recipe=recipe, method={"l2": 1e-3}, evaluation={"checkpoints": 20})).run
     assert run.status == "diverged"
     assert 0 < len(run.history) < 20
     assert [c.step for c in run.history] == list(range(1, len(run.history) + 1))
 
 
 def test_a_run_that_ends_as_a_constant_has_collapsed():
-    run = execute(small("erm", objective={"l2": 100.0}, recipe={"epochs": 60})).run
+    run = execute(small("erm", method={"l2": 100.0}, recipe={"epochs": 60})).run
     assert run.status == "collapsed"
     assert run.reason
     assert run.history[-1].collapsed
@@ -228,7 +228,7 @@ def test_one_environment_is_refused_and_not_a_status():
     [
         small("bloc-irm"),
         small("erm", recipe={"lr": 1e30, "step": "sgd", "epochs": 20}),
-        small("erm", objective={"l2": 100.0}, recipe={"epochs": 60}),
+        small("erm", method={"l2": 100.0}, recipe={"epochs": 60}),
     ],
     ids=["finished", "diverged", "collapsed"],
 )

@@ -24,7 +24,7 @@ PHASES = {"epochs": 4, "warmup": 0.5, "batch_size": 50, "penalty_batch_size": 10
 """8 updates in small batches, then 4 in larger ones; measured after 3, 6, 9 and 12."""
 
 
-def small(method: str, how: str = "two-phase", seed: int = 0, **sections) -> Spec:
+def small(method: str, /, how: str = "two-phase", seed: int = 0, **sections) -> Spec:
     changes = {"data": {"samples": 100}, "evaluation": {"checkpoints": 4}, **sections}
     changes["recipe"] = {**PHASES, **sections.get("recipe", {})}
     return Spec.of("two-bit", method, how, seed, changes)
@@ -67,6 +67,11 @@ def test_features_that_were_learned_by_one_method_serve_the_others(tmp_path):
         assert shared(small(method), tmp_path)[1] == 0
 
 
+def test_games_share_their_warm_up_of_erm(tmp_path):
+    assert_shared(small("irm-game"), tmp_path, 0)
+    assert_shared(small("irm-game", objective={"relaxation": 2.0}), tmp_path, 8)
+
+
 @pytest.mark.parametrize(
     "sections",
     [
@@ -89,15 +94,15 @@ def test_what_differs_before_the_switch_is_another_stage(tmp_path, sections):
 
 
 def test_a_penalty_before_the_switch_is_shared_by_runs_of_the_same_method_alone(tmp_path):
-    shared(small("irmv1", objective={"gamma_before": 1.0}), tmp_path)
-    assert_shared(small("rex", objective={"gamma_before": 1.0}), tmp_path, 0)
-    assert_shared(small("irmv1", objective={"gamma_before": 1.0, "gamma": 10.0}), tmp_path, 8)
+    shared(small("irmv1", method={"gamma_before": 1.0}), tmp_path)
+    assert_shared(small("rex", method={"gamma_before": 1.0}), tmp_path, 0)
+    assert_shared(small("irmv1", method={"gamma_before": 1.0, "gamma": 10.0}), tmp_path, 8)
 
 
 def test_a_trial_with_another_weight_pays_for_the_penalty_phase_alone(tmp_path):
-    shared(small("rex", objective={"gamma": 10.0}), tmp_path)
+    shared(small("rex", method={"gamma": 10.0}), tmp_path)
     for gamma in (20.0, 30.0):
-        assert_shared(small("rex", objective={"gamma": gamma}), tmp_path, 8)
+        assert_shared(small("rex", method={"gamma": gamma}), tmp_path, 8)
 
 
 def test_a_longer_first_phase_goes_on_from_a_shorter_one(tmp_path):

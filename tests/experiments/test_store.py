@@ -697,3 +697,26 @@ def test_adding_a_run_to_many_costs_what_it_costs_among_few(stores):
         work(store, lambda store: [store.add(run(seed=seed)) for seed in range(1, 101)]) for store in stores
     )
     assert 0 < large < 2 * small
+
+
+def test_the_seeds_of_a_trial_share_what_decided_them_and_are_what_was_written(store):
+    written = [run(seed=0), run(seed=1), run(seed=1, hold_out="β=0.1")]
+    other_name = replace(run(seed=2).spec, recipe_name="another name of it")
+    written.append(replace(run(seed=2), spec=other_name))
+    for each in written:
+        store.add(each)
+    found = store.trials([run().spec.trial.key])[run().spec.trial.key]
+    assert sorted(map(repr, found)) == sorted(map(repr, written))
+    assert found[0].spec.data is found[1].spec.data
+
+
+def test_runs_are_listed_without_torch(store):
+    store.add(run())
+    code = f"""
+import sys
+from pathlib import Path
+from invariance.experiments.store import Store
+with Store(Path({str(store.path)!r}), must_exist=True) as opened:
+    sys.exit(len(opened.summaries()) != 1 or "torch" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

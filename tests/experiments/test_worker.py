@@ -22,7 +22,7 @@ from invariance.experiments.store import Store, work_folder
 from invariance.experiments.worker import Worker
 
 
-def small(method: str = "irmv1", seed: int = 0, **sections) -> Spec:
+def small(method: str = "irmv1", /, seed: int = 0, **sections) -> Spec:
     recipe = {"epochs": 20, "batch_size": 100, **sections.pop("recipe", {})}
     return Spec.of("two-bit", method, "short", seed, {"data": {"samples": 200}, "recipe": recipe, **sections})
 
@@ -93,7 +93,7 @@ def test_a_run_that_is_there_is_not_done_again(bench):
     ("recipe", "status"), [({"lr": 1e30, "step": "sgd"}, "diverged"), ({"lr": 1e-9, "epochs": 1}, "collapsed")]
 )
 def test_a_run_that_ends_badly_is_a_result(bench, recipe, status):
-    spec = small("erm", recipe=recipe, objective={"l2": 1.0})
+    spec = small("erm", recipe=recipe, method={"l2": 1.0})
     *_, last = bench.work(spec)
     assert last["status"] == status
     assert last["reason"]
@@ -212,7 +212,7 @@ class Broken(Method):
 
 def test_whatever_a_plug_in_raises_fails_its_run_in_one_line(bench, plugin):
     plugin(BROKEN, objectives=["broken = another_package:Broken"])
-    for spec in (small("broken"), small("broken", objective={"after": 50})):
+    for spec in (small("broken"), small("broken", method={"after": 50})):
         *_, last = bench.work(spec)
         assert last["status"] == "failed"
         assert last["reason"] == "ArithmeticError: two lines of reason"
@@ -233,7 +233,7 @@ def test_data_that_are_not_there_fail_the_run_in_one_line(bench, tmp_path, monke
 
 def test_a_run_that_failed_is_tried_again(bench, plugin):
     plugin(BROKEN, objectives=["broken = another_package:Broken"])
-    spec = small("broken", objective={"after": 10**6})
+    spec = small("broken", method={"after": 10**6})
     bench.store.add(Run(spec, "failed", (), 1.0, "it broke"))
     assert bench.work(spec)[-1]["status"] == "finished"
     assert [summary.status for summary in bench.store.summaries()] == ["finished"]
@@ -307,7 +307,7 @@ LONG = small(recipe={"epochs": 4000})
 def test_a_worker_outlives_ctrl_c_and_goes_when_its_driver_goes_in_the_middle_of_a_run(plugin, monkeypatch, request):
     monkeypatch.setenv("PYTHONPATH", str(plugin(BROKEN, objectives=["broken = another_package:Broken"])))
     process = request.getfixturevalue("process")  # now that it finds the plug-in
-    process.give(small("broken", objective={"after": 30}))
+    process.give(small("broken", method={"after": 30}))
     assert process.hear_of("done")["reason"] == "ArithmeticError: two lines of reason"  # whatever was printed before
     process.give(small())
     process.hear_of("step")

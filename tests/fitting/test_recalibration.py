@@ -75,3 +75,11 @@ def test_a_site_where_it_does_not_help_is_refused(tmp_path):
         recalibrate(once.fitted, table(tmp_path / "again.csv", 200, 2, 1.0, 1), [])
     with pytest.raises(DataError, match="has 10 labelled rows; give at least 20"):
         recalibrate(model, table(tmp_path / "ten.csv", 10, 2, 0.0, 3), [])
+
+
+def test_rows_of_one_class_are_refused(tmp_path):
+    model = fitted(table(tmp_path / "train.csv", 600, 2, 0.0, 0))
+    frame = pd.read_csv(table(tmp_path / "few.csv", 100, 2, 0.0, 1))
+    frame[frame["label"] == "c1"].to_csv(tmp_path / "sick.csv", index=False)
+    with pytest.raises(DataError, match="are of the class 'c1', which does not say how often it occurs"):
+        recalibrate(model, tmp_path / "sick.csv", [])

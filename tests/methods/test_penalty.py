@@ -74,3 +74,9 @@ def test_what_cannot_be_computed_is_said_in_one_line(rows):
     with pytest.raises(BadValue, match="ema=0"):
         penalty(Fishr(ema=0.9))
     assert penalty(IRMv1(estimator="split")).method.estimator == "split"
+
+
+def test_outputs_that_are_whole_numbers_are_refused():
+    y = torch.tensor([0, 1, 0, 1])
+    with pytest.raises(BadValue, match=r"outputs are torch\.int64"):
+        penalty("irmv1")(y, y, torch.tensor([0, 0, 1, 1]))

@@ -40,6 +40,16 @@ def test_damaged_input_ends_in_one_line_or_in_a_right_answer():
 
 
 def test_drawn_configurations_end_in_a_sound_model_or_in_one_line():
-    found = measured("configurations", "--count", "40")
+    found = measured("configurations", "--only", "0-39")
     assert found["wrong"] == []
     assert sum(found["outcomes"].values()) == 40
+
+
+def test_the_page_shows_what_was_measured():
+    code = "import json, sys; from reliability.page import page; sys.stdout.write(page(json.load(sys.stdin)))"
+    results = (BENCHMARKS / "reliability" / "results.json").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=BENCHMARKS, input=results, stdout=subprocess.PIPE, check=True
+    )
+    shown = (BENCHMARKS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert done.stdout.decode() == shown, "give: python -m reliability --page"

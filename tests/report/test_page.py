@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from invariance.report.html_page import render
+from invariance.report.html_page import MAX_LINES, render
 from invariance.report.page import Block, Chapter, Choice, Page
 
 VOID = {"meta", "input", "br", "img", "link"}
@@ -145,3 +145,13 @@ def test_formulas_have_raised_and_lowered_letters(page):
 def test_rendering_needs_no_torch():
     code = "import sys, invariance.report.page, invariance.report.export; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_page_shows_the_first_lines_of_a_very_long_table_and_says_so(page, table):
+    lines = tuple(replace(table.lines[0], label=f"line {i}", cells=("x",)) for i in range(MAX_LINES + 3))
+    long = replace(table, columns=table.columns[:1], lines=lines)
+    chapter = Chapter("long", "Long", artefacts=(long,))
+    text = render(replace(page, chapters=(chapter,)))
+    assert f"line {MAX_LINES - 1}<" in text
+    assert f"line {MAX_LINES}<" not in text
+    assert "Not listed: 3 more lines" in text

@@ -7,15 +7,9 @@ from torch import Tensor, nn
 from invariance.core.batch import Batch
 from invariance.core.families import Bernoulli, Categorical
 from invariance.models.base import Model
-from invariance.training.biased_expert import (
-    Posterior,
-    centred,
-    cue_states,
-    interaction_p_value,
-    log_likelihood,
-    logit_offset,
-    posterior,
-)
+from invariance.training.biased_expert import logit_offset, posterior
+from invariance.training.cue_states import cue_states, log_likelihood
+from invariance.training.interaction import Posterior, centred, p_value
 
 
 def drawn(rates: Tensor, cues: int = 1, n: int = 4000, prior: Tensor | None = None) -> Batch:
@@ -116,7 +110,7 @@ def test_inputs_that_tell_environments_apart_for_other_reasons_are_no_evidence()
     y = (torch.rand(4000, generator=random) < 0.5).float()
     data = Batch(common[order], y, counts, Bernoulli())
     noise = centred(torch.randn(4000, 2, 2, generator=random)).double()
-    assert interaction_p_value(Posterior(common[order].double(), noise), data) > 0.01
+    assert p_value(Posterior(common[order].double(), noise), data) > 0.01
 
 
 def test_a_weight_of_two_counts_as_two_rows_in_the_likelihood():
@@ -134,3 +128,34 @@ def test_a_weight_of_two_counts_as_two_rows_in_the_likelihood():
     weighted = likelihood(many, twice.float().repeat_interleave(10_000))
     assert torch.allclose(weighted, likelihood(twice * 10_000, None), atol=1e-3)
     assert torch.allclose(likelihood(many, torch.full((60_000,), 3.0)), likelihood(many, None))
+
+
+def marked(rates: list[float]) -> Batch:
+    """A cue with these rates of error, a column without use, and one that tells the environment."""
+    data = drawn(same_rates(rates, 2))
+    random = torch.Generator().manual_seed(1)
+    mark = 2.0 * data.environment + 0.3 * torch.randn(len(data.y), generator=random)
+    x = torch.stack([data.x.squeeze(1), torch.randn(len(data.y), generator=random), mark], 1)
+    return Batch(x, data.y, data.counts, data.family)
+
+
+class Naming(nn.Module):
+    """An environment classifier that has learned the mark alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        mark = 20 * (x[:, 2] - 1)
+        return torch.stack([-mark, mark, -mark, mark], 1)
+
+
+def test_a_cue_is_found_where_inputs_tell_the_environment():
+    data = marked([0.1, 0.3])
+    offset = logit_offset(Model(Naming(), nn.Identity()), data)
+    assert offset is not None
+    for e, rate in enumerate((0.1, 0.3)):
+        own, cue = offset[data.rows(e)].squeeze(1), data.x[data.rows(e), 0]
+        for value, sign in ((0, -1), (1, 1)):
+            assert own[cue == value].mean() == pytest.approx(sign * math.log((1 - rate) / rate), abs=0.25)
+
+
+def test_no_cue_is_found_where_inputs_tell_the_environment_and_nothing_else_differs():
+    assert logit_offset(Model(Naming(), nn.Identity()), marked([0.2, 0.2])) is None

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -17,8 +18,9 @@ from invariance.models.base import Model
 from invariance.models.linear import Linear
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
-from invariance.training.biased_expert import FOLD, log_posterior
+from invariance.training.biased_expert import log_posterior
 from invariance.training.debiasing import EnvironmentClassification, environment_classifier, stage, training_part
+from invariance.training.interaction import FOLD
 from invariance.training.train import Snapshot, train
 
 
@@ -130,12 +132,9 @@ def test_a_run_resumes_bit_for_bit_in_either_stage(stop):
     assert all(torch.equal(one[k], two[k]) for k in one)
 
 
-def test_one_environment_and_regression_have_no_such_stage(environments):
-    x = torch.randn(40, 3)
-    pair = (Environment("a", x, x[:, 0]), Environment("b", x, x[:, 1]))
+def test_one_environment_has_no_such_stage(environments):
     model = Model(nn.Linear(3, 3), nn.Linear(3, 1))
     assert stage(model, environments(40), recipe(2), Bernoulli(), 0) is None
-    assert stage(model, pair, recipe(2), Gaussian(), 0) is None
     assert stage(model, environments(40, 30), recipe(0), Bernoulli(), 0) is None
     assert stage(model, environments(40, 30), recipe(2), Bernoulli(), 0).steps == 2
 
@@ -153,14 +152,52 @@ def debiased(method: Method, made: list[Environment], **options) -> list[Snapsho
     return list(train(fresh(), method, made, recipe(2), family=Bernoulli(), snapshots=1000, **options))
 
 
+def numbers(method: Method, spreads: tuple[float, float], warmup: float = 0.0, **options) -> Iterator[Snapshot]:
+    """Training on a number y, by a cause and a cue: y with noise of this spread in each environment."""
+    made, random = [], torch.Generator().manual_seed(0)
+    for name, spread in zip("ab", spreads, strict=True):
+        x = torch.randn(4000, 1, generator=random)
+        y = x + torch.randn(4000, 1, generator=random)
+        cue = y + spread * torch.randn(4000, 1, generator=random)
+        made.append(Environment(name, torch.cat([x, cue], 1), y.squeeze(1)))
+    how = replace(recipe(4), epochs=12, lr=0.1, warmup=warmup)
+    return train(fresh(), method, made, how, family=Gaussian(), **options)
+
+
+def last(snapshots: Iterator[Snapshot]) -> Snapshot:
+    return list(snapshots)[-1]
+
+
+def test_beside_the_expert_of_a_number_the_model_is_the_regression_on_the_cause():
+    slopes = []
+    for method in (ERM(), EnvPoE()):
+        model = last(numbers(method, (0.5, 1.0))).model
+        slopes.append((model(torch.eye(2)) - model(torch.zeros(1, 2))).squeeze(1).tolist())
+    assert slopes[0][1] > 0.5
+    assert slopes[1] == pytest.approx([1, 0], abs=0.1)
+
+
+def test_a_run_on_numbers_resumes_bit_for_bit_in_either_stage():
+    states = [snapshot.state() for snapshot in numbers(EnvPoE(), (0.5, 1.0))]
+    assert [len(states[i]["offset"]) if "offset" in states[i] else 0 for i in (1, -3)] == [0, 8000]
+    for i in (1, -3):
+        end = last(numbers(EnvPoE(), (0.5, 1.0), state=states[i])).state()
+        assert all(torch.equal(v, states[-1][k]) for k, v in end.items())
+
+
+def test_without_a_cue_for_a_number_a_penalty_has_the_weight_that_it_has_alone():
+    light = last(numbers(IRMv1(gamma=1.0, gamma_alone=10.0), (0.7, 0.7)))
+    alone = last(numbers(IRMv1(gamma=10.0), (0.7, 0.7), warmup=0.34)).model.state_dict()
+    assert "no cue was found" in light.note
+    assert all(torch.equal(v, alone[k]) for k, v in light.model.state_dict().items())
+
+
 def test_a_run_says_that_there_is_no_offset_and_only_then():
     assert [snapshot.note for snapshot in debiased(EnvPoE(), TwoBit(samples=5000).load(0).train)][-1] == ""
     assert "no cue was found" in debiased(EnvPoE(), unrelated())[-1].note
     assert debiased(ERM(), unrelated())[-1].note == ""
-    x = torch.randn(40, 2)
-    pair = [Environment(name, x, x[:, 0]) for name in "ab"]
-    *_, last = train(fresh(), EnvPoE(), pair, recipe(2), family=Gaussian())
-    assert "targets are numbers" in last.note
+    assert last(numbers(EnvPoE(), (0.5, 1.0))).note == ""
+    assert "no cue was found" in last(numbers(EnvPoE(), (0.7, 0.7))).note
 
 
 def test_without_an_offset_a_penalty_has_the_weight_that_it_has_alone():

@@ -398,3 +398,12 @@ def test_a_method_whose_features_cannot_move_is_refused(environments, smooth):
     model.features.requires_grad_(False)
     with pytest.raises(BadValue, match="without parameters to train"):
         next(train(model, BLOCIRM(), environments(4, 4), Recipe(), family=Bernoulli()))
+
+
+def test_inputs_are_dropped_up_to_the_switch_where_the_recipe_says_so(environments, smooth):
+    recipe = Recipe(epochs=4, warmup=0.5, dropout=0.5, penalty_dropout=0.0)
+    training = Training(smooth(), ERM(), environments(30, 30), recipe, Bernoulli(), seed=0)
+    whole = []
+    for training.step in range(4):
+        whole.append(torch.equal(training._batch().x, training.data.x))
+    assert whole == [False, False, True, True]

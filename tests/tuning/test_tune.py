@@ -1,6 +1,8 @@
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import asdict
 
 import optuna
@@ -238,11 +240,14 @@ def test_what_cannot_be_searched_is_refused_in_one_line_before_anything_is_writt
     assert not bench.store.exists()
 
 
-@pytest.mark.parametrize("content", ["runs", "text", "no folder"])
+@pytest.mark.parametrize("content", ["runs", "another program's", "text", "no folder"])
 def test_a_file_that_holds_no_study_is_refused_and_left_alone(bench, content):
     match content:
         case "runs":
             Store(bench.study).close()
+        case "another program's":
+            with closing(sqlite3.connect(bench.study)) as connection:
+                connection.execute("CREATE TABLE letters (text TEXT)")
         case "text":
             bench.study.write_text("not a database, but long enough to be read as one " * 20)
         case "no folder":

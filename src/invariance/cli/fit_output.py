@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from invariance.cli.options import out, print_notes
 
 if TYPE_CHECKING:
-    from invariance.estimators.auto import Choice
     from invariance.estimators.base import Invariant
+    from invariance.estimators.choice import Choice
     from invariance.fitting.assess import Assessment
     from invariance.fitting.reader import FitTask
 

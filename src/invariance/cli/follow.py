@@ -60,12 +60,15 @@ FromPublished = Annotated[
 def open_runs(store: Path, published: bool) -> "AbstractContextManager[Store]":
     """A store that is there, or the published runs as one."""
     from invariance.core.errors import BadValue
-    from invariance.experiments.published import published_store
     from invariance.experiments.store import Store
 
-    if published and store != STORE:
+    if not published:
+        return Store(store, must_exist=True)
+    if store != STORE:
         raise BadValue(f"--published reads the runs of the package and --store those of {store}; give one of them")
-    return published_store() if published else Store(store, must_exist=True)
+    from invariance.experiments.published import published_store
+
+    return published_store()
 
 
 class Reuse(Counter[str]):
@@ -73,7 +76,7 @@ class Reuse(Counter[str]):
 
     def see(self, event: "Event") -> None:
         """Take note of a run that is done."""
-        self.update(runs=1, sharing=bool(event.reused), reused=event.reused, updates=event.steps)
+        self.update(runs=1, sharing=int(event.reused > 0), reused=event.reused, updates=event.steps)
 
     def say(self) -> None:
         """A line on standard error, if there is something to say."""

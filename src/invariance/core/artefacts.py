@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Literal, NamedTuple
 
@@ -33,12 +34,12 @@ class Quantity:
     collapsed: int = 0
     metric: str = ""
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Over seeds; not a number where there is none."""
         return fmean(self.ours) if self.ours else math.nan
 
-    @property
+    @cached_property
     def std(self) -> float:
         """Population deviation over seeds, as the literature's code computes it; not a number for fewer than two."""
         return pstdev(self.ours) if len(self.ours) > 1 else math.nan

@@ -24,7 +24,8 @@ from invariance.core.shard import Shard
 class Batch:
     """Samples of several environments in one tensor: ``counts[e]`` rows of environment e, one after another.
 
-    ``x`` is for models alone, which convert bytes to numbers. ``offset`` [n, K] is added to outputs before the loss.
+    ``x`` is for models alone, which convert bytes to numbers. ``offset`` [n, P] are natural parameters that a
+    second expert adds to those of the outputs in the loss (`core/families.py`).
     ``weight`` [n] enters both averages, so that a row of weight 2 counts as two rows in every method; environments
     count the same, whatever their rows weigh. Where several ranks train together, ``shard`` says which part of a larger
     batch the rows here are, and all averages are those of the larger batch (`core/ranks.py`).
@@ -71,11 +72,17 @@ class Batch:
         offset, weight = (values if values is None else values.to(device) for values in (self.offset, self.weight))
         return replace(self, x=x, y=self.y.to(device), offset=offset, weight=weight)
 
-    def take(self, rows: Tensor, counts: tuple[int, ...], shard: Shard | None = None) -> "Batch":
-        """A smaller batch; ``rows`` are sorted by environment. Of these, ``shard`` takes one rank's part."""
+    def take(
+        self, rows: Tensor, counts: tuple[int, ...], shard: Shard | None = None, x: Tensor | None = None
+    ) -> "Batch":
+        """A smaller batch; ``rows`` are sorted by environment. Of these, ``shard`` takes one rank's part.
+
+        ``x`` are the inputs of these rows, where they are read already.
+        """
         rows, counts = (rows[shard.rows], shard.own) if shard else (rows, counts)
         here = rows.to(self.y.device)
-        x = self.x.index_select(0, here) if isinstance(self.x, Tensor) else loaded(self.x[rows])
+        if x is None:
+            x = self.x.index_select(0, here) if isinstance(self.x, Tensor) else loaded(self.x[rows])
         own = _of(self.offset, here), _of(self.weight, here)
         return Batch(x, self.y.index_select(0, here), counts, self.family, *own, shard)
 
@@ -151,18 +158,15 @@ class Batch:
 
     def loss(self, f: Tensor) -> Tensor:
         """Loss of each row, [n]."""
-        return self.family.loss(self._whole(f), self.y)
+        return self.family.loss(f, self.y, self.offset)
 
     def residual(self, f: Tensor) -> Tensor:
         """r = mean(f) − y of each row, [n, K]."""
-        return self.family.residual(self._whole(f), self.y)
+        return self.family.residual(f, self.y, self.offset)
 
     def risks(self, f: Tensor) -> Tensor:
         """R^e, the mean loss in each environment, [E]."""
         return self.mean(self.loss(f))
-
-    def _whole(self, f: Tensor) -> Tensor:
-        return f if self.offset is None else f + self.offset
 
 
 def _check_inputs(environments: Sequence[Environment]) -> None:

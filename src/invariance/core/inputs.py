@@ -1,12 +1,10 @@
 """Inputs that stay in their file until a model looks at them: images as bytes, and tables as numbers."""
 
-import math
 import mmap
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,53 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from invariance.core.errors import BadValue
-
-
-@dataclass(frozen=True, eq=False)
-class RowFile:
-    """An array of numbers in an open file, whose rows are read as they are asked for and never mapped into memory.
-
-    A row of a memory-mapped file costs a page fault, and counts as sixteen pages of memory; reading it costs neither.
-    """
-
-    file: BinaryIO
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    def ndim(self) -> int:
-        """As an array's."""
-        return len(self.shape)
-
-    def __getitem__(self, rows: slice | NDArray[np.integer[Any]]) -> NDArray[Any]:
-        """A copy of some rows: a slice without a step, or rows by their numbers."""
-        if isinstance(rows, slice):
-            start, stop, _ = rows.indices(len(self))
-            starts, sizes = np.array([start]), np.array([stop - start])
-        else:
-            firsts = np.flatnonzero(np.diff(rows, prepend=rows[:1] - 2) != 1)  # where neighbours begin
-            starts, sizes = rows[firsts], np.diff(firsts, append=len(rows))
-        found = np.empty((int(sizes.sum()), *self.shape[1:]), self.dtype)
-        bytes_per_row = found.dtype.itemsize * math.prod(self.shape[1:])
-        into, end, number = found.reshape(-1).view(np.uint8).data, 0, self.file.fileno()
-        for start, size in zip((starts * bytes_per_row).tolist(), (sizes * bytes_per_row).tolist(), strict=True):
-            begin, end = end, end + size
-            if os.preadv(number, [into[begin:end]], start) < size:
-                self._rest(into[begin:end], start)
-        return found
-
-    def _rest(self, into: memoryview, start: int) -> None:
-        """Read in several parts what the system did not read at once; it does not for more than 2 GB."""
-        done = 0
-        while done < len(into):
-            read = os.preadv(self.file.fileno(), [into[done:]], start + done)
-            if not read:
-                raise BadValue("a temporary file of encoded rows is shorter than it was; is the disk full? Try again")
-            done += read
-
+from invariance.core.row_file import RowFile
 
 Array = NDArray[Any] | RowFile
 

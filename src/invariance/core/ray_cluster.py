@@ -10,6 +10,7 @@ import platform
 import socket
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -85,13 +86,14 @@ def connect(address: str | None = None, *, cores: int | None = None) -> ModuleTy
 
     A connection that is there stays as it is, and all connections last as long as the process.
     """
+    _require()
+    if "ray" in sys.modules and imported().is_initialized():
+        return imported()
     address = find(address)
+    if address:
+        _check(address)  # before Ray is imported, which decides for which clusters it can be used
     _set_environment(address)
     ray = imported()
-    if ray.is_initialized():
-        return ray
-    if address:
-        _check(address)
     own = {"address": "local", "num_cpus": cores or usable_cores(), "include_dashboard": False}
     try:
         ray.init(**({"address": address} if address else own), log_to_driver=False, logging_level="ERROR")
@@ -133,11 +135,15 @@ def _check(address: str) -> None:
 
 def imported() -> ModuleType:
     """Ray, or one line about how to get it."""
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise BadValue("the Ray engine needs Ray: pip install 'invariance[ray]'") from None
+    _require()
+    import ray
+
     return ray
+
+
+def _require() -> None:
+    if find_spec("ray") is None:
+        raise BadValue("the Ray engine needs Ray: pip install 'invariance[ray]'")
 
 
 def is_loopback(address: str) -> bool:

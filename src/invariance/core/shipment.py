@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from invariance.core.inputs import RowFile, StoredRows
+from invariance.core.inputs import StoredRows
 from invariance.core.ray_cluster import connect
+from invariance.core.row_file import RowFile
 
 INLINE_BYTES = 100_000
 """Smaller arrays travel with what they belong to."""

@@ -19,7 +19,9 @@ INVISIBLE = ("Cf", "Cs", "Co", "Cn")
 
 def clean(text: object) -> str:
     """One line without control characters: what others named may go to a terminal or into a cell."""
-    spaced = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in str(text))
+    if (given := str(text)).isprintable():
+        return " ".join(given.split())
+    spaced = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in given)
     return " ".join("".join(c for c in spaced if unicodedata.category(c) not in INVISIBLE).split())
 
 

@@ -8,6 +8,7 @@ of every class, move the effects by Δ. For numbers, where tilting has no bounde
 target are compared instead, and columns are moved along the target.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import torch
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components
+from scipy.special import expit
 from torch import Tensor
 
 from invariance.core.environment import Environment
@@ -30,6 +32,8 @@ MAX_COMPARED = 512
 """Inputs among which those that determine each other are looked for."""
 MIN_VARIANCE, MIN_SHARE = 1e-3, 0.01
 """A combination of inputs of variance 1 with less variance connects those that have a larger share in it."""
+MAX_CORRELATION = 0.9
+"""Of what two columns add to ERM's outputs; beyond it, neither has an effect of its own that could be estimated."""
 RIDGE = 1e-6
 """Of the least squares that make one number of a column's inputs, which may repeat each other."""
 MIN_WEIGHT = 1e-9
@@ -44,12 +48,14 @@ class AdverseSite:
     """Training rows with other weights, or other values for numbers; and the columns whose effects vary.
 
     ``columns`` are the inputs of each, the most significant first; none where components or outputs stand for them.
-    ``p_value`` is that of the test that no effect varies, corrected for the number of columns.
+    ``p_value`` is that of the test that no effect varies, corrected for the number of columns; ``probability`` is that
+    one does, given the data.
     """
 
     environments: tuple[Environment, ...]
     columns: Places
     p_value: float
+    probability: float
 
 
 class Columns(NamedTuple):
@@ -84,10 +90,14 @@ def adverse_site(
     ``parts`` are the inputs of each column; without them, every input is a column.
     """
     inputs, places, of_table = _inputs(environments, f, parts)
+    together = torch.cat(list(f)).double()
+    if of_table:
+        classes = range(family.labels if family.labels > 2 else 1)
+        places = joined(inputs, places, [_against_rest(together, k) for k in classes])
     if family.labels:
-        site = _tilted(environments, inputs, places, torch.cat(list(f)).double(), family.labels)
+        site = _tilted(environments, inputs, places, together, family.labels)
     elif of_table:
-        site = _moved(environments, inputs, places, torch.cat(list(f)).double())
+        site = _moved(environments, inputs, places, together)
     else:
         return None
     if not site.columns:
@@ -130,7 +140,20 @@ def apart(x: Tensor, places: Places) -> Places:
     of_column = torch.zeros(inputs, len(places), dtype=x.dtype)
     for c, place in enumerate(places):
         of_column[list(place), c] = 1.0
-    linked = of_column.T @ ((null @ null.T).abs() > MIN_SHARE).to(x.dtype) @ of_column
+    return _connected(places, of_column.T @ ((null @ null.T).abs() > MIN_SHARE).to(x.dtype) @ of_column)
+
+
+def joined(inputs: Tensor, places: Places, outputs: Sequence[Tensor]) -> Places:
+    """Columns, where those that add nearly the same to ERM's ``outputs`` [n] are one, such as a word and a category."""
+    linked = torch.zeros(len(places), len(places), dtype=inputs.dtype)
+    for f in outputs:
+        x = Columns.of(inputs, places, f).x
+        linked += ((x.T @ x).abs() > MAX_CORRELATION * (len(x) - 1)).to(inputs.dtype)
+    return _connected(places, linked)
+
+
+def _connected(places: Places, linked: Tensor) -> Places:
+    """Columns with those that they are ``linked`` to [c, c], directly or through others."""
     count, group = connected_components(linked.numpy(), directed=False)
     return tuple(tuple(i for c in range(len(places)) if group[c] == g for i in places[c]) for g in range(count))
 
@@ -140,7 +163,7 @@ def _tilted(environments: Sequence[Environment], inputs: Tensor, places: Places,
     tests = labels if labels > 2 else 1
     sizes = tuple(map(len, environments))
     weight = torch.cat([_weights(e) for e in environments])
-    shifts, p_values = [], dict[int, float]()
+    shifts, p_values, log_odds = [], dict[int, float](), -math.inf
     for k in range(tests):
         offset = _against_rest(f, k)
         x = Columns.of(inputs, places, offset).x
@@ -148,12 +171,14 @@ def _tilted(environments: Sequence[Environment], inputs: Tensor, places: Places,
         effects = compared(Sites(x, y, offset, weight, sizes), LEVEL / tests)
         for i in effects.varying:
             p_values[i] = min(p_values.get(i, 1.0), tests * float(effects.p_value[i]))
+        log_odds = max(log_odds, float(effects.log_odds.max()) - math.log(tests))
         shifts.append(x @ (effects.adverse - effects.mean))
     by_class = torch.stack(shifts if tests > 1 else [-shifts[0] / 2, shifts[0] / 2], dim=1)  # [n, K]
     tilted = _keeping_class_shares(environments, by_class - by_class.mean(1, keepdim=True))
     site = tuple(replace(e, weight=weight) for e, weight in zip(environments, tilted, strict=True))
     varying = sorted(p_values, key=lambda i: p_values[i])
-    return AdverseSite(site, tuple(places[i] for i in varying), min(p_values.values(), default=1.0))
+    columns = tuple(places[i] for i in varying)
+    return AdverseSite(site, columns, min(p_values.values(), default=1.0), float(expit(log_odds)))
 
 
 def _weights(e: Environment) -> Tensor:
@@ -200,4 +225,6 @@ def _moved(environments: Sequence[Environment], inputs: Tensor, places: Places, 
     for e, y, slope in zip(environments, targets, slopes, strict=True):
         change = columns.direction @ torch.where(effects.adverse != effects.mean, effects.adverse - slope, 0.0) * scale
         moved.append(replace(e, x=(loaded(e.x).double() + y.unsqueeze(1) * change).to(e.x.dtype)))
-    return AdverseSite(tuple(moved), tuple(places[i] for i in effects.varying), float(effects.p_value.min()))
+    probability = float(expit(float(effects.log_odds.max())))
+    columns_varying = tuple(places[i] for i in effects.varying)
+    return AdverseSite(tuple(moved), columns_varying, float(effects.p_value.min()), probability)

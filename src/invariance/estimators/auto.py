@@ -4,37 +4,33 @@
    only if it is clearly better.
 2. Effects of columns are compared between environments (`adverse.py`). Where none varies, nothing speaks against ERM.
 3. Otherwise every candidate is trained, and scored on the rows as they are and at the adverse site, where the effects
-   that vary turn against the model. The worse of the two counts, or the rows as they are for a mean over environments.
+   that vary turn against the model. What counts is the expected cost: the worse of the two if effects vary, that on the
+   rows as they are if they do not, each with its probability; or the rows as they are for a mean over environments.
    A candidate that is no better than a constant is out. ERM is kept, and then Subset ERM, the fewer columns it leaves
-   out the better, unless another one gains ``MIN_GAIN``.
+   out the better, unless another one gains enough (`choice.py`).
 
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
-from pydantic import TypeAdapter
 from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
 from invariance.core.errors import Diverged
-from invariance.core.html import html_table
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
 from invariance.estimators.calibration import tempered
+from invariance.estimators.choice import Candidate, Choice, decide
 from invariance.estimators.learner import Fit, Learner, subsample
 from invariance.evaluation.metrics import Criterion, relative_risk
 from invariance.evaluation.scores import outputs
-from invariance.methods import METHODS
 from invariance.methods.base import Method
-from invariance.methods.subset_erm import SubsetERM
 from invariance.models.base import Model
-from invariance.recipes.recipe import Recipe
 
 FOLDS = 5
 ROW_FOLDS = 3
@@ -43,103 +39,12 @@ MAX_ENVIRONMENTS, MAX_ROWS = 50, 20_000
 """Environments and rows of a large table that the choice is based on."""
 MIN_LAYER_GAIN, MIN_STANDARD_ERRORS = 0.01, 2.0
 """A hidden layer must lower the mean loss by this share, and by as many standard errors."""
-PREFERENCE = {"erm": 0, "subset-erm": 1}
-"""Simpler methods first: a column that is not used cannot turn."""
-MIN_GAIN = 0.1
-"""How much a candidate must gain over a simpler one, as a share of its cost."""
 SUBSETS = (1, 2, 3)
 """How many columns may be left out, beside all whose effects vary."""
-MAX_RISK = 0.99
-"""A candidate with a higher risk, in units of the best constant's, is out."""
 
 Fold = tuple[tuple[Environment, ...], tuple[Environment, ...]]
 Log = Callable[[str], None]
-Watch = Callable[["Candidate", Model], None]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A method, and its cost on the rows as they are and at the adverse site, by the criterion of the choice.
-
-    ``method`` is its name, ``objective`` the method with its fields. ``risk`` and ``adverse_risk`` are mean losses in
-    units of the best constant's, after temperature scaling.
-    """
-
-    method: str
-    objective: Method
-    cost: float
-    adverse_cost: float
-    risk: float
-    adverse_risk: float
-
-    def risk_by(self, criterion: Criterion) -> float:
-        """The higher risk, or that on the rows as they are for a mean over environments."""
-        return max(self.risk, self.adverse_risk) if criterion.worst else self.risk
-
-    def cost_by(self, criterion: Criterion) -> float:
-        """The higher cost, or that on the rows as they are for a mean over environments."""
-        return max(self.cost, self.adverse_cost) if criterion.worst else self.cost
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen, and why: ``objective``, ``hidden`` layers and ``recipe`` give the same model by name.
-
-    ``varying`` are the inputs of the columns whose effects vary between environments, ``p_value`` that of the test that
-    none does. ``supported`` is false where no candidate is of use at the adverse site. Of the candidates, ERM is the
-    first.
-    """
-
-    method: str
-    objective: Method
-    reason: str
-    hidden: tuple[int, ...] = ()
-    recipe: Recipe | None = None
-    candidates: tuple[Candidate, ...] = ()
-    varying: tuple[int, ...] = ()
-    p_value: float = 1.0
-    supported: bool = True
-
-    def __str__(self) -> str:
-        """What gives the same model by name: the method, its fields, and its hidden layers."""
-        fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
-        fields |= {"hidden": self.hidden}
-        fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
-        return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
-
-    def _repr_html_(self) -> str:
-        header = ("candidate", "γ", "risk as it is", "where effects turn", "")
-        rows = [
-            (
-                *(each.method, f"{gamma:,.0f}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
-                *(each.risk, each.adverse_risk, "chosen" if each.objective == self.objective else ""),
-            )
-            for each in self.candidates
-        ]
-        notes = f"{self.reason[:1].upper()}{self.reason[1:]}. Risks are in units of the best constant's."
-        return html_table(header, rows, title=f"Method: {self.method}", notes=notes)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data that :meth:`from_json` reads back."""
-        plain = [{**vars(c), "objective": METHODS.dump(c.objective)} for c in self.candidates]
-        recipe = TypeAdapter(Recipe | None).dump_python(self.recipe, mode="json")
-        return {**vars(self), "objective": METHODS.dump(self.objective), "candidates": plain, "recipe": recipe}
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "Choice":
-        """The choice that :meth:`to_json` made this of; of earlier versions, without the candidates."""
-        objective = METHODS.load(plain["objective"])
-        if "recipe" not in plain:
-            return cls(plain["method"], objective, plain["reason"])
-        candidates = [Candidate(**{**c, "objective": METHODS.load(c["objective"])}) for c in plain["candidates"]]
-        restored = {
-            "objective": objective,
-            "hidden": tuple(plain["hidden"]),
-            "recipe": TypeAdapter(Recipe | None).validate_python(plain["recipe"]),
-            "candidates": tuple(candidates),
-            "varying": tuple(plain["varying"]),
-        }
-        return cls(**{**plain, **restored})
+Watch = Callable[[Candidate, Model], None]
 
 
 def folds(environments: Sequence[Environment], seed: int) -> list[Fold]:
@@ -179,7 +84,8 @@ def choose(
             watch(candidate, model)
             candidates.append(candidate)
         varying = tuple(i for column in adverse.columns for i in column)
-        chosen = replace(decide(candidates, criterion), varying=varying, p_value=adverse.p_value)
+        chosen = decide(candidates, criterion, adverse.probability)
+        chosen = replace(chosen, varying=varying, p_value=adverse.p_value, probability=adverse.probability)
     return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.objective, environments))
 
 
@@ -263,37 +169,3 @@ def _candidate(
         costs.append(criterion.cost(predicted, y, weight))
         risks.append(relative_risk(predicted, y, weight))
     return Candidate(method, objective, costs[0], costs[1], risks[0], risks[1])
-
-
-def decide(candidates: Sequence[Candidate], criterion: Criterion) -> Choice:
-    """The candidate of the least cost, if it gains enough over ERM, which is the first."""
-    erm = candidates[0]
-    useful = [candidate for candidate in candidates if candidate.risk_by(criterion) < MAX_RISK]
-    if not useful:
-        reason = "effects vary so much between environments that no method is of use where they turn against it"
-        return Choice("erm", erm.objective, reason, candidates=tuple(candidates), supported=False)
-    best = _preferred(useful, criterion)
-    if best is erm:
-        reason = "effects of columns vary between environments, but no method gains enough over ERM"
-        return Choice("erm", erm.objective, reason, candidates=tuple(candidates))
-    reason = (
-        "where the effects that vary between environments turn against the model, its risk is "
-        f"{best.adverse_risk:.2f} of a constant's, and ERM's is {erm.adverse_risk:.2f}"
-    )
-    return Choice(best.method, best.objective, reason, candidates=tuple(candidates))
-
-
-def _preferred(candidates: Sequence[Candidate], criterion: Criterion) -> Candidate:
-    """The least cost; but ERM, then Subset ERM of more columns, is kept unless the next gains ``MIN_GAIN`` on it."""
-    best: dict[tuple[int, int], Candidate] = {}
-    for candidate in sorted(candidates, key=lambda one: one.cost_by(criterion)):
-        best.setdefault(_place(candidate), candidate)
-    chosen, *others = [best[place] for place in sorted(best)]
-    for other in others:
-        chosen = other if other.cost_by(criterion) <= (1 - MIN_GAIN) * chosen.cost_by(criterion) else chosen
-    return chosen
-
-
-def _place(candidate: Candidate) -> tuple[int, int]:
-    left_out = len(candidate.objective.without) if isinstance(candidate.objective, SubsetERM) else 0
-    return PREFERENCE.get(candidate.method, len(PREFERENCE)), left_out

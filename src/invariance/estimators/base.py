@@ -20,8 +20,9 @@ from invariance.core.families import Family
 from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 from invariance.estimators import defaults
-from invariance.estimators.auto import Choice, choose, folds
+from invariance.estimators.auto import choose, folds
 from invariance.estimators.canonical import rows_by_content
+from invariance.estimators.choice import Choice
 from invariance.estimators.inputs import (
     EncodedTable,
     checked_weights,

@@ -7,8 +7,17 @@ The model of all sites together has one effect of every column, beside what ERM 
 For each column, Rao's score test asks whether effects δ_e that differ between sites would fit better (χ² with E − 1
 degrees of freedom, corrected for the number of columns that matter). The most significant column gets effects by site,
 and the rest are tested again beside it, until none is left: a column that only goes along with one that varies is not
-taken for it. Where one factor per site for all effects explains the differences, labels are noisier at some sites, and
-no column varies. The test needs no model of one site alone, so sites may be small.
+taken for it. The test needs no model of one site alone, so sites may be small.
+
+A test that rejects in one table of twenty by chance does not say how likely it is that the effect varies. The Bayes
+factor does: of δ_e ~ N(0, (m/2)²), with which a mean effect m turns at one site of forty, against δ_e = 0. With the
+score u and its variance λ along each eigenvector, and t = (m/2)²λ,
+
+    log BF = ½ Σ [u²/λ · t/(1 + t) − log(1 + t)].
+
+Before the data, it is as likely that one of the columns that matter varies as that none does. Where one factor per site
+for all effects has more evidence than the columns that vary have together, labels are noisier at some sites, and no
+column varies.
 
 A column's effects have a mean m and a deviation τ between sites, beyond what chance explains, by the random-effects
 model of a meta-analysis (DerSimonian and Laird 1986). One more site has an effect within m ± κτ in 19 of 20 cases, with
@@ -16,6 +25,7 @@ model of a meta-analysis (DerSimonian and Laird 1986). One more site has an effe
 against m, but no more than the reverse, −m. Two sites are enough for it, and so is a trend that never crosses zero.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -33,17 +43,23 @@ RIDGE = 0.01
 """On every coefficient, for columns of variance 1: keeps them finite where columns repeat each other."""
 SITE_RIDGE = 0.25
 """On effects by site, which few rows stand for."""
+DEVIATION = 0.5
+"""Between sites, of an effect that may turn, as a share of its mean: it turns at one site of forty."""
 MAX_VARYING = 8
 """Columns that get effects by site."""
 NEWTON_STEPS = 25
 
 
 class Effects(NamedTuple):
-    """Of every column: the effect's mean, and where the adverse site has it; the test's p-value, [d] each."""
+    """Of every column: the effect's mean, and where the adverse site has it; the test's p-value, [d] each.
+
+    ``log_odds`` are those that the effect varies, given the data; −∞ where the test does not reject.
+    """
 
     mean: Tensor
     adverse: Tensor
     p_value: Tensor
+    log_odds: Tensor
 
     @property
     def varying(self) -> tuple[int, ...]:
@@ -76,21 +92,29 @@ def compared(sites: Sites, level: float) -> Effects:
     f = (sites.f - sites.f.mean()).unsqueeze(1)
     mean = torch.linalg.lstsq(sites.x, f, driver="gelsd").solution.squeeze(1) + model.b[:d]
     matters = (mean.abs() > MIN_Z * model.inverse.diagonal()[:d].sqrt()).nonzero().squeeze(1).tolist()
-    adverse, p_value = mean.clone(), torch.ones_like(mean)
-    columns = {i: sites.x[:, i] for i in matters}
-    limit = level / max(1, len(matters))
-    if _scale_explains(sites, model, columns, limit):
-        return Effects(mean, adverse, p_value)
+    none = Effects(mean, mean.clone(), torch.ones_like(mean), torch.full_like(mean, -math.inf))
+    _, adverse, p_value, log_odds = found = Effects(*(each.clone() for each in none))
+    columns = {i: Column(sites.x[:, i], float(mean[i].abs())) for i in matters}
+    limit, alike, evidence = level / max(1, len(matters)), model, 0.0
     while columns and len(matters) - len(columns) < MAX_VARYING:
         best, test = _most_significant(sites, model, columns)
         if test.p_value >= limit:
             break
-        column = columns.pop(best)
+        column = columns.pop(best).x
         before, model = model, model.beside(sites, column)
         steps = (before, test.step), (model, model.b[-number:])  # the first understates large deviations
         deviation = max(_deviation(sites, own, column, effects) for own, effects in steps)
         adverse[best], p_value[best] = against(mean[best], deviation, number), test.p_value * len(matters)
-    return Effects(mean, adverse, p_value)
+        log_odds[best] = test.evidence - math.log(len(matters))
+        evidence += test.evidence
+    return none if found.varying and _score_test(sites, alike, _all_effects(sites)).evidence > evidence else found
+
+
+class Column(NamedTuple):
+    """Values of variance 1 [n], and the size of their mean effect."""
+
+    x: Tensor
+    effect: float
 
 
 def against(mean: Tensor, deviation: Tensor | float, sites: int) -> Tensor:
@@ -99,16 +123,10 @@ def against(mean: Tensor, deviation: Tensor | float, sites: int) -> Tensor:
     return torch.maximum(mean.abs() - kappa * deviation, -mean.abs()) * mean.sign()
 
 
-def _scale_explains(sites: Sites, model: "Fitted", columns: Mapping[int, Tensor], limit: float) -> bool:
-    """Whether one factor per site for all effects explains the differences better than any column, and all of them."""
-    if not columns:
-        return False
-    scale = (sites.f - sites.f.mean()) / sites.f.std().clamp(min=1e-9)
-    _, best = _most_significant(sites, model, columns)
-    if _score_test(sites, model, scale).p_value >= best.p_value:
-        return False
-    _, rest = _most_significant(sites, model.beside(sites, scale), columns)
-    return rest.p_value >= limit
+def _all_effects(sites: Sites) -> Column:
+    """What all columns say together: its effects differ where labels are noisier at some sites."""
+    spread = sites.f.std().clamp(min=1e-9)
+    return Column((sites.f - sites.f.mean()) / spread, float(spread))
 
 
 class Fitted(NamedTuple):
@@ -147,29 +165,35 @@ class Fitted(NamedTuple):
 
 
 class ScoreTest(NamedTuple):
-    """That a column has the same effect at every site, and one step from there to effects by site, [E]."""
+    """That a column has the same effect at every site: the p-value, and the evidence that it has not (log BF).
+
+    ``step`` [E] leads from there to effects by site.
+    """
 
     p_value: float
+    evidence: float
     step: Tensor
 
 
-def _most_significant(sites: Sites, model: Fitted, columns: Mapping[int, Tensor]) -> tuple[int, ScoreTest]:
+def _most_significant(sites: Sites, model: Fitted, columns: Mapping[int, Column]) -> tuple[int, ScoreTest]:
     tests = {i: _score_test(sites, model, column) for i, column in columns.items()}
     return min(tests.items(), key=lambda item: item[1].p_value)
 
 
-def _score_test(sites: Sites, model: Fitted, column: Tensor) -> ScoreTest:
-    """Of a column [n], with the variance of the scores over rows (a sandwich), which holds if the model does not."""
-    apart = sites.apart(column)  # [n, E]
+def _score_test(sites: Sites, model: Fitted, column: Column) -> ScoreTest:
+    """Of a column, with the model's variance of labels: residuals of few rows would hide the effects' own variance."""
+    apart = sites.apart(column.x)  # [n, E]
     cross = (apart * model.variance.unsqueeze(1)).T @ model.z
-    influence = (apart - model.z @ (model.inverse @ cross.T)) * model.r.unsqueeze(1)
-    values, vectors = map(torch.from_numpy, eigh((influence.T @ influence).numpy()))
+    apart_alone = apart - model.z @ (model.inverse @ cross.T)
+    score = apart_alone.T @ model.r
+    variance = (apart_alone * (sites.weight * model.variance).unsqueeze(1)).T @ apart_alone
+    values, vectors = map(torch.from_numpy, eigh(variance.numpy()))
     used = values > 1e-6 * values[-1]
     used[0] = False  # the same change at all sites is in the model already
-    q = float(((vectors.T @ influence.sum(0)).square() / values)[used].sum())
+    q, t = ((vectors.T @ score).square() / values)[used], (DEVIATION * column.effect) ** 2 * values[used]
+    evidence = float((q * t / (1 + t) - t.log1p()).sum()) / 2
     own = (apart.square() * model.variance.unsqueeze(1)).sum(0)
-    step = influence.sum(0) / own.clamp(min=1e-12)
-    return ScoreTest(float(chi2.sf(q, max(1, int(used.sum())))), step)
+    return ScoreTest(float(chi2.sf(float(q.sum()), max(1, int(used.sum())))), evidence, score / own.clamp(min=1e-12))
 
 
 def _deviation(sites: Sites, model: Fitted, column: Tensor, effects: Tensor) -> float:
@@ -192,6 +216,19 @@ def compared_slopes(slopes: Tensor, variances: Tensor, level: float) -> Effects:
     own = 1 / (variances + variance)
     mean = (own * slopes).sum(0) / own.sum(0)
     matters = fixed.abs() > MIN_Z * precision.sum(0).rsqrt()
-    p_value = torch.from_numpy(chi2.sf(q.numpy(), sites - 1)) * max(1, int(matters.sum()))
+    count = max(1, int(matters.sum()))
+    p_value = torch.from_numpy(chi2.sf(q.numpy(), sites - 1)) * count
     p_value = torch.where(matters, p_value.clamp(max=1.0), torch.ones_like(p_value))
-    return Effects(mean, torch.where(p_value < level, against(mean, variance.sqrt(), sites), mean), p_value)
+    apart = variances + (DEVIATION * fixed).square()
+    evidence = _log_likelihood(slopes, apart) - _log_likelihood(slopes, variances)
+    log_odds = torch.where(p_value < level, evidence - math.log(count), -math.inf)
+    adverse = torch.where(p_value < level, against(mean, variance.sqrt(), sites), mean)
+    return Effects(mean, adverse, p_value, log_odds)
+
+
+def _log_likelihood(slopes: Tensor, variances: Tensor) -> Tensor:
+    """Of slopes [E, d] with these variances around an unknown mean, which is integrated out, [d]."""
+    precision = 1 / variances
+    centre = (precision * slopes).sum(0) / precision.sum(0)
+    q = (precision * (slopes - centre).square()).sum(0)
+    return (precision.log().sum(0) - precision.sum(0).log() - q) / 2

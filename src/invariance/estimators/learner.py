@@ -1,7 +1,7 @@
 """From environments to a trained model and its history."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from invariance.core.environment import Environment
 from invariance.core.errors import Diverged, UnknownName
 from invariance.core.families import Family
-from invariance.core.inputs import Pixels
+from invariance.core.inputs import Pixels, StoredRows
 from invariance.core.seeding import generator
 from invariance.core.shipment import mapped
 from invariance.estimators import defaults
@@ -95,14 +95,14 @@ class Learner:
         _start_at_the_mean(model, environments, family)
         model = model.to(self.device)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
-        samples = subsample(environments, max_rows, seed), subsample(validation, MAX_ROWS, seed)
+        own, held_out = (_held(subsample(*each, seed)) for each in ((environments, max_rows), (validation, MAX_ROWS)))
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe, note = self.recipe(method, environments), ""
         places = without_names(environments)
         for snapshot in train(model, method, places, recipe, family=family, seed=seed, snapshots=checkpoints):
             model, note = snapshot.model, snapshot.note
-            history.append(_measure(snapshot, *samples, family))
+            history.append(_measure(snapshot, own, held_out, family))
             if keep:
                 states.append({k: v.detach().clone() for k, v in model.state_dict().items()})
             watch(history[-1])
@@ -138,6 +138,11 @@ def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list
     """At most about ``rows`` rows in all, and no more of any environment than its equal share."""
     quota = max(1, rows // max(1, len(environments)))
     return [e if len(e) <= quota else e.take(_permutation(e, seed)[:quota]) for e in environments]
+
+
+def _held(environments: list[Environment]) -> list[Environment]:
+    """The same with rows of a table's file in memory, so that they are read once; images stay in their file."""
+    return [replace(e, x=e.x.tensor()) if type(e.x) is StoredRows else e for e in environments]
 
 
 def validation_split(

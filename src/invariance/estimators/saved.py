@@ -17,9 +17,9 @@ from invariance.core.errors import BadValue, DataError
 from invariance.core.model_folder import CARD, Manifest
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
-from invariance.estimators.auto import Choice
 from invariance.estimators.base import Invariant
 from invariance.estimators.card import card, readme
+from invariance.estimators.choice import Choice
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.network import Features, Standard, around, assemble
 from invariance.estimators.regressor import InvariantRegressor

@@ -1,1 +1,1 @@
-"""Numbers about a model: scores, tests of homogeneity, diagnostics, the loss around it."""
+"""Numbers about a model: scores, diagnostics, the loss around it."""

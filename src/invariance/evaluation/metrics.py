@@ -96,11 +96,15 @@ class Criterion:
         return self.metric.title
 
     def cost(self, predicted: Array, y: Array, weight: Weights = None) -> float:
-        """What is missing to 1 where more of the metric is better; a loss in units of the best constant's."""
+        """What is missing to 1 where more of the metric is better; a loss in units of the best constant's.
+
+        Errors in the unit of the target are squared: a share of them then means what a share of a log loss means.
+        """
         value = self.metric.value(predicted, y, weight)
         if self.metric.higher:
             return 1 - value
-        return value / (self.metric.value(_constant(predicted, y, weight), y, weight) or 1.0)
+        relative = value / (self.metric.value(_constant(predicted, y, weight), y, weight) or 1.0)
+        return relative if self.metric.classes else relative**2
 
 
 def criterion(name: str, *, classes: bool) -> Criterion:

@@ -11,6 +11,7 @@ sampling noise.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -20,17 +21,15 @@ from invariance.core.batch import Batch
 from invariance.core.environment import Benchmark, Environment, Mechanism
 from invariance.core.errors import BadValue
 from invariance.core.families import Bernoulli, Family
+from invariance.core.homogeneity import homogeneity
 from invariance.core.html import html_table
 from invariance.core.inputs import Inputs
-from invariance.evaluation.homogeneity import homogeneity_p_value
 from invariance.evaluation.intervals import Interval, of_mean, of_summary, wilson
 from invariance.models.activation_checkpointing import concatenate
 from invariance.models.base import Model
 
 SLICE_ROWS = 1024
 """Rows that go through a model together in evaluation."""
-MIN_GAIN = 0.01
-"""A model that gains less than this over the best constant has collapsed."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +60,17 @@ class Scores:
         found = {name: _interval(each, batch, e) for e, name in enumerate(names)}
         return cls(scores, found | of_summary(scores, found))
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Average over environments."""
         return float(np.mean(list(self.by_environment.values())))
 
-    @property
+    @cached_property
     def worst(self) -> float:
         """The lowest."""
         return min(self.by_environment.values())
 
-    @property
+    @cached_property
     def gap(self) -> float:
         """The highest less the lowest."""
         return max(self.by_environment.values()) - self.worst
@@ -183,22 +182,16 @@ class Validation:
     homogeneity: float
     """The p-value of a test that risk and calibration are the same in all environments."""
     collapsed: bool
-    """Whether the model is (nearly) constant: its predictions gain less than ``MIN_GAIN`` over the best constant."""
+    """Whether the model is (nearly) constant: its predictions gain hardly anything over the best constant."""
 
 
 def validate(model: Model, environments: Sequence[Environment], family: Family) -> Validation:
-    """Scores, risk and calibration of a model, from one pass.
-
-    An invariant model's loss, its residual r and r·f, which is how its loss changes with the scale of its outputs,
-    have one mean in all environments: neither its risk nor its calibration differs between them.
-    """
+    """Scores, risk and calibration of a model, from one pass."""
     batch = Batch.of(environments, family)
     f = outputs(model, batch.x)
-    r = batch.residual(f)
-    signs = torch.cat([batch.loss(f).unsqueeze(1), r, (r * f).sum(1, keepdim=True)], dim=1)
     return Validation(
         Scores.of_batch(batch, f, [e.name for e in environments]),
         float(batch.risks(f).mean()),
-        homogeneity_p_value(signs, batch),
-        not family.gain(f, batch.y) >= MIN_GAIN,
+        homogeneity(f, batch),
+        family.collapsed(f, batch.y),
     )

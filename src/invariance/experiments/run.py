@@ -53,11 +53,11 @@ class Run:
         return {"spec": self.spec.to_json(), "history": history, **rest, "landscape": self.landscape}
 
     @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> "Run":
-        """The run that :meth:`to_json` made this of."""
+    def from_json(cls, plain: dict[str, Any], spec: Spec | None = None) -> "Run":
+        """The run that :meth:`to_json` made this of; ``spec`` is its own, if it was read already."""
         grid = plain["landscape"] and tuple(tuple(row) for row in plain["landscape"])
         return cls(
-            Spec.from_json(plain["spec"]),
+            spec or Spec.from_json(plain["spec"]),
             plain["status"],
             load_history(plain["history"]),
             plain["seconds"],

@@ -1,21 +1,24 @@
 """Finished runs in one SQLite file: the narrow waist between training and reporting.
 
 A run is written in one transaction under its key, so it is there whole or not at all, and never twice. Several
-processes may read and write at once.
+processes may read and write at once. Runs are listed without torch, whose import takes longer than the listing.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from invariance.core.errors import BadValue, StoreError, UnknownName
 from invariance.core.provenance import Provenance, provenance
 from invariance.experiments.database import explained, open_existing, open_or_create, transaction
-from invariance.experiments.run import Run
+
+if TYPE_CHECKING:
+    from invariance.experiments.run import Run
+    from invariance.experiments.spec import Spec
 
 
 class Summary(NamedTuple):
@@ -58,6 +61,7 @@ class Store:
     def __init__(self, path: Path, *, must_exist: bool = False) -> None:
         self.path = path
         self.connection = open_existing(path) if must_exist else open_or_create(path)
+        self._specs: dict[str, Spec] = {}
 
     def _one(self, sql: str, *values: Any) -> Any:
         return self.connection.execute(sql, values).fetchone()
@@ -80,7 +84,7 @@ class Store:
         """Let go of the file."""
         self.connection.close()
 
-    def add(self, run: Run, made_with: Provenance | None = None) -> None:
+    def add(self, run: "Run", made_with: Provenance | None = None) -> None:
         """Write a run, made here unless ``made_with`` says otherwise. A result stays; a failure is replaced."""
         spec, test = run.spec, run.history[-1].test if run.history else None
         scores = (test.mean, test.worst, test.gap) if test else (None,) * 3
@@ -91,6 +95,8 @@ class Store:
 
     def restore(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Write runs as :meth:`records` gives them: under their keys, with their dates and provenances."""
+        from invariance.experiments.run import Run
+
         sql = f"INSERT OR IGNORE INTO runs VALUES ({','.join('?' * (len(Summary._fields) + 1))})"  # noqa: S608
         with self._transaction():
             for given in records:
@@ -112,7 +118,7 @@ class Store:
         with self._explained():
             return self._one("SELECT 1 FROM runs WHERE key = ? AND status != 'failed'", key) is not None
 
-    def get(self, key: str) -> Run | None:
+    def get(self, key: str) -> "Run | None":
         """The run of a key, or None."""
         with self._explained():
             row = self._one("SELECT record FROM records WHERE key = ?", key)
@@ -129,7 +135,7 @@ class Store:
             raise BadValue(f"several runs have keys that start with {start!r}; give more of it")
         return str(keys[0])
 
-    def trials(self, keys: Iterable[str]) -> dict[str, list[Run]]:
+    def trials(self, keys: Iterable[str]) -> "dict[str, list[Run]]":
         """All runs of these trials, whatever their seed."""
         found: dict[str, list[Run]] = {key: [] for key in keys}
         sql = "SELECT record FROM runs JOIN records USING (key) WHERE trial = ? ORDER BY seed"
@@ -138,14 +144,26 @@ class Store:
                 runs += [self._run(record) for (record,) in self.connection.execute(sql, (key,))]
         return found
 
-    def _run(self, record: str) -> Run:
+    def _run(self, record: str) -> "Run":
+        from invariance.experiments.run import Run
+
         try:
-            return Run.from_json(self._plain(record))
+            plain = self._plain(record)
+            return Run.from_json(plain, self._spec(plain["spec"]))
         except (LookupError, TypeError, ValueError, AttributeError) as error:  # InvarianceErrors say it themselves
             if isinstance(error, BadValue | UnknownName):
                 raise type(error)(f"{self.path} holds a run that this version cannot read: {error}") from None
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise self._damaged(reason) from None
+
+    def _spec(self, plain: Mapping[str, Any]) -> "Spec":
+        """What decided a run. The seeds of a trial share all the rest of it, which is read once."""
+        from invariance.experiments.spec import Spec
+
+        shared = json.dumps({**plain, "seed": 0, "hold_out": None})
+        if shared not in self._specs:
+            self._specs[shared] = Spec.from_json(plain)
+        return replace(self._specs[shared], seed=plain["seed"], hold_out=plain["hold_out"])
 
     def _summary(self, row: Sequence[Any]) -> Summary:
         """A row of the listing; SQLite keeps any kind of value in any column."""

@@ -37,6 +37,7 @@ class StoredRuns:
             self._trials.setdefault(identity(spec), []).append(trial)
         self._found: dict[str, str | None] = {}
         self._runs: dict[str, list[Run]] = {}
+        self._selected: dict[tuple[str, str, tuple[int, ...]], SelectedRuns] = {}
 
     def trial(self, spec: Spec, known_as: str) -> str | None:
         """The key of the stored trial of a spec, whose identity is given, or None.
@@ -60,8 +61,11 @@ class StoredRuns:
     ) -> SelectedRuns | None:
         """The runs of a trial at the checkpoints that a rule takes, of these seeds or of all; None without a run."""
         runs = [run for run in self.runs(trial) if seeds is None or run.spec.seed in seeds]
-        selected = SelectedRuns.of(runs, selection, with_collapsed=with_collapsed)
-        return replace(selected, trial=trial, keys=self.keys[trial]) if selected.runs else None
+        known = trial, selection, tuple(run.spec.seed for run in runs)
+        if known not in self._selected:
+            self._selected[known] = replace(SelectedRuns.of(runs, selection), trial=trial, keys=self.keys[trial])
+        row = self._selected[known]
+        return replace(row, with_collapsed=with_collapsed) if row.runs else None
 
     def runs(self, trial: str) -> list[Run]:
         """All runs of a trial."""

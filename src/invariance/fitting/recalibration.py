@@ -52,6 +52,12 @@ def recalibrate(fitted: Fitted, path: Path, notes: list[str]) -> Recalibrated:
     f, y = _outputs(fitted, path, family, notes)
     if len(y) < MIN_ROWS:
         raise DataError(f"{path} has {len(y)} labelled {fitted.reader.unit}; give at least {MIN_ROWS}")
+    if family.labels and len(y.unique()) < 2:
+        only = fitted.classes[int(y[0])]
+        raise DataError(
+            f"all labelled {fitted.reader.unit} of {path} are of the class {str(only)!r}, which does not say how often "
+            f"it occurs there; give {fitted.reader.unit} as they come, of at least two classes"
+        )
     before, after = float(family.loss(f, y).mean()), _cross_validated(f, y, family)
     if not after < before:
         raise BadValue(

@@ -1,18 +1,14 @@
 """A table that is larger than memory: its rows are encoded once into a file, environment after environment."""
 
 import os
-import tempfile
-import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from invariance.core.errors import DataError
-from invariance.core.inputs import RowFile, StoredRows
+from invariance.core.inputs import StoredRows
+from invariance.core.row_file import RowFile
 from invariance.core.rows import Rows
 from invariance.data.formats.downloads import cache_folder
 from invariance.tabular.labelled_rows import LabelledBatches, Schema, imbalance
@@ -40,12 +36,9 @@ def stored_rows(schema: Schema) -> Rows:
         raise DataError(f"{schema.source.path} has no row with a label and an environment")
     labels = _Labels(total, numeric=encoder.numeric_label)
     free = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
-    with _room_for(total * width * 4) as folder:
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as its rows are in use)
-        x = RowFile(file, (total, width), np.dtype(np.float32))
-        weakref.finalize(x, file.close)
-        for rows in batches:
-            _write(file, rows, free, labels)
+    x = RowFile.temporary(cache_folder(), (total, width), np.dtype(np.float32))
+    for rows in batches:
+        _write(x, rows, free, labels)
     names = np.array(list(counts), dtype=object)
     codes = np.repeat(np.arange(len(counts), dtype=np.int32), list(counts.values()))
     y, classes = labels.finished()
@@ -78,31 +71,14 @@ class _Labels:
         return place[self.y], np.array(classes, dtype=object)
 
 
-def _write(file: BinaryIO, rows: Rows, free: dict[str, int], labels: _Labels) -> None:
+def _write(file: RowFile, rows: Rows, free: dict[str, int], labels: _Labels) -> None:
     """Write some rows where those of their environments go on."""
     order = np.argsort(rows.codes, kind="stable")
     x, y, start = np.asarray(rows.x)[order], labels.coded(rows.y)[order], 0
     for name, count in zip(rows.names.tolist(), rows.counts, strict=True):
         if count:
             first = free[name]
-            content, place = x[start : start + count].data.cast("B"), first * x.shape[1] * x.itemsize
-            while content:
-                written = os.pwrite(file.fileno(), content, place)
-                content, place = content[written:], place + written
+            file.write(first, x[start : start + count])
             labels.y[first : first + count] = y[start : start + count]
             free[name] += count
             start += count
-
-
-@contextmanager
-def _room_for(size: int) -> Iterator[Path]:
-    """A folder for a temporary file of so many bytes; where there is no room for it, one line says so."""
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
-    except OSError as error:
-        raise DataError(
-            f"cannot keep {size / 1e9:.1f} GB of rows in {folder} ({error.strerror or error}); free some space there, "
-            "or set INVARIANCE_CACHE to another folder"
-        ) from None

@@ -39,11 +39,15 @@ class Player:
 
 @record(frozen=True, eq=False)
 class Move:
-    """The named players (all, if none is named) go down on ``loss`` + ``l2``·‖parameters‖²."""
+    """The named players (all, if none is named) go down on ``loss`` + ``l2``·‖parameters‖².
+
+    Their learning rates are multiplied by ``rate``.
+    """
 
     loss: Callable[[], Tensor]
     l2: float = 0.0
     players: tuple[str, ...] = ()
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, config=STRICT)

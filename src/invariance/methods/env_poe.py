@@ -1,4 +1,4 @@
-"""Env-PoE: ERM whose logits are offset by what an environment classifier knows, a product of experts."""
+"""Env-PoE: ERM beside an expert that knows what differs between environments, a product of experts."""
 
 import math
 from collections.abc import Iterator
@@ -31,7 +31,8 @@ class EnvPoE(Method):
     state s for every input. The logits of a biased expert that knows s alone are added to those of the model while it
     is trained (a product of experts), so the model learns the rest. Predictions use f alone. There is no penalty. Where
     the label adds nothing about the environment of held-out samples, there is no offset, the run says so, and this is
-    ERM. So it is for regression, which has no such offset here (`training/biased_expert.py`).
+    ERM (`training/biased_expert.py`). For regression s is Gaussian, and the expert has a mean and a precision:
+    loss(f, y) is that of the product of two Gaussians (`training/gaussian_expert.py`).
     """
 
     title: ClassVar[str] = "Env-PoE"
@@ -44,6 +45,9 @@ class EnvPoE(Method):
     )
     differs: ClassVar[tuple[str, ...]] = (
         "In Clark et al. the biased expert models a cue that is known; here an environment classifier finds the cue.",
+        "In regression one regression head per environment finds the cue, and the experts are Gaussian: natural "
+        "parameters (precision × mean, precision) add in place of logits.",
+        "Where the inputs of a table tell the environment, linear heads P(y | x, e) find the cue.",
     )
     preferences: ClassVar[Preferences] = {
         "short": OWN,

@@ -63,9 +63,10 @@ def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: T
     w = vector(head) if w is None else w
 
     def loss(w: Tensor, z: Tensor, y: Tensor, offset: Tensor) -> Tensor:
-        return batch.family.loss(outputs(head, w, z.unsqueeze(0)) + offset, y.unsqueeze(0)).squeeze(0)
+        f = outputs(head, w, z.unsqueeze(0))
+        return batch.family.loss(f, y.unsqueeze(0), offset.unsqueeze(0)).squeeze(0)
 
-    offset = torch.zeros_like(f) if batch.offset is None else batch.offset
+    offset = f.new_zeros(len(f), batch.family.parameters) if batch.offset is None else batch.offset
     h = vmap(grad(loss), in_dims=(None, 0, 0, 0))(w, z, batch.y, offset)  # [n, P]
     return batch.mean(h.square()) - batch.mean(h).square()
 
@@ -79,6 +80,21 @@ def hessians_times(batch: Batch, head: nn.Module, z: Tensor, w: Tensor, v: Tenso
     each = w.detach().expand_as(v).clone().requires_grad_()
     g = batch.gradients(batch.risks(outputs_each(head, each, z, batch)), each)
     return batch.gradients((g * v).sum(1), each).detach()
+
+
+def preconditioned(batch: Batch, head: nn.Linear, z: Tensor, g: Tensor, damping: float) -> Tensor:
+    r"""(B + λI)⁻¹ g for a gradient ``g`` [P] of a linear head, where B bounds the curvature of the mean risk; [P].
+
+    B = c mean(z₁ ⊗ z₁), z₁ = [z, 1], for every output, since the loss has at most the curvature c along the outputs
+    (Böhning and Lindsay 1988); λ is ``damping`` times B's mean diagonal.
+    """
+    z1 = z if head.bias is None else torch.cat([z, torch.ones_like(z[:, :1])], dim=1)
+    bound = batch.family.curvature * batch.outer_mean(z1, z1).mean(0)
+    bound = bound + damping * bound.diagonal().mean() * torch.eye(len(bound), dtype=z.dtype, device=z.device)
+    size = head.weight.numel()
+    g = torch.cat([g[:size].view_as(head.weight), g[size:].view(head.out_features, -1)], dim=1)  # [K, d + 1]
+    step = torch.linalg.solve(bound, g.T).T
+    return torch.cat([step[:, : head.in_features].flatten(), step[:, head.in_features :].flatten()])
 
 
 def _flat(batch: Batch, head: nn.Linear, r: Tensor, z: Tensor) -> Tensor:

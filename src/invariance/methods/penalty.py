@@ -86,6 +86,8 @@ def _check(f: Tensor, y: Tensor, environment: Tensor) -> None:
     if f.ndim != 2 or y.shape != f.shape[:1] or environment.shape != y.shape:
         shapes = ", ".join(str(tuple(each.shape)) for each in (f, y, environment))
         raise BadValue(f"outputs, y and environment have shapes {shapes}; expected [n] or [n, K], [n] and [n]")
+    if not f.is_floating_point():
+        raise BadValue(f"outputs are {f.dtype}; expected logits or predicted numbers as floating point")
     if environment.is_floating_point():
         raise BadValue(f"environment is {environment.dtype}; expected one whole number per row: use .long()")
 

@@ -10,7 +10,9 @@ from invariance.core.fields import STRICT, NonNegative, Positive, Share
 from invariance.recipes.augment import Augment
 from invariance.recipes.gradient import AnyGradient, Plain
 from invariance.recipes.optimiser import Adam, AnyOptimiser
-from invariance.recipes.schedules import AnySchedule, Constant
+from invariance.recipes.schedules import AnySchedule, Clock, Constant
+
+Part = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _named(value: object) -> object:
@@ -28,13 +30,14 @@ class Recipe:
     epochs before the penalty sets in, ``reset`` starts a fresh optimiser there, and ``penalty_batch_size`` is the batch
     size from there on: small batches learn features, large ones estimate a penalty. ``average`` is the share of the
     run, at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update
-    does not see, ``augment`` mirrors and shifts images anew in every update. ``debias`` is the number of epochs, before
-    all others, in which an environment classifier is trained; its logit offset removes environment-specific cues
-    (`training/debiasing.py`). 0 is without debiasing. ``precision`` is that of the features' matrix products: ``full``
-    is the inputs' own, ``bf16`` leaves weights, head, loss and penalty in that and is for 32-bit inputs.
+    does not see, ``penalty_dropout`` that share from the switch on, where it is another one. ``augment`` mirrors and
+    shifts images anew in every update. ``debias`` is the number of epochs, before all others, in which an environment
+    classifier is trained; its logit offset removes environment-specific cues (`training/debiasing.py`). 0 is without
+    debiasing. ``precision`` is that of the features' matrix products: ``full`` is the inputs' own, ``bf16`` leaves
+    weights, head, loss and penalty in that and is for 32-bit inputs.
     """
 
-    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size", "precision")
+    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size", "penalty_dropout", "precision")
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
@@ -48,10 +51,17 @@ class Recipe:
     reset: bool = False
     penalty_batch_size: PositiveInt | None = None
     debias: NonNegativeInt = 0
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Part = 0.0
+    penalty_dropout: Part | None = None
     average: Share = 0.0
     augment: Augment | None = None
     precision: Literal["full", "bf16"] = "full"
+
+    def dropout_at(self, clock: Clock) -> float:
+        """The share of the inputs' entries that an update does not see."""
+        if self.penalty_dropout is None or not clock.annealed:
+            return self.dropout
+        return self.penalty_dropout
 
     def updates(self, rows: int) -> tuple[int, int]:
         """After how many updates on so many samples the penalty sets in, and how many there are in all."""

@@ -22,6 +22,11 @@ class Clock(NamedTuple):
         return self.step >= self.switch
 
     @property
+    def last(self) -> bool:
+        """Whether this update is the last one."""
+        return self.step + 1 == self.steps
+
+    @property
     def share(self) -> float:
         """The part of the run that is done, in [0, 1)."""
         return self.step / self.steps

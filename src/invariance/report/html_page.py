@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from invariance.core.artefacts import Artefact, Figure, Formula, Lines
+from invariance.core.artefacts import Artefact, Figure, Formula, Lines, Table
 from invariance.core.text import printable
 from invariance.report.page import Block, Page
 from invariance.report.policy import policy
+from invariance.report.render.cells import cell, words
 from invariance.report.render.charts import charts, embedded, explained, legend
 from invariance.report.render.formulas import as_html
 from invariance.report.render.palette import Palette, palette
@@ -21,6 +23,8 @@ from invariance.report.render.sheets import is_empty, sheets
 
 NUMBERS = 400
 """Numbers of a figure up to which they are also listed beneath it."""
+MAX_LINES = 2000
+"""Lines of a table that a page shows."""
 SEPARATOR = "|"
 """Between the options that a version is shown for."""
 
@@ -45,11 +49,20 @@ def _environment(colours: Palette) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["formula"] = lambda text: Markup(as_html(text))  # noqa: S704 - it escapes
+    environment.globals |= {"cell": cell, "words": words}
+    environment.filters["shortened"] = _shortened
     environment.filters["packed"] = lambda text: packed(str(text))
     environment.globals |= {"sheets": sheets, "caption": _caption, "view": partial(_view, colours)}
     environment.globals["versions"] = lambda block: _versions(block, environment)
     return environment
+
+
+def _shortened(table: Table) -> Table:
+    """The table with no more lines than a page shows, and how many are left out."""
+    if (more := len(table.lines) - MAX_LINES) <= 0:
+        return table
+    note = f"Not listed: {more:,} more lines. Those of studies are in the files of invariance report --format csv."
+    return replace(table, lines=table.lines[:MAX_LINES], notes=(note, *table.notes))
 
 
 def packed(text: str) -> str:

@@ -33,11 +33,14 @@ class Setting:
         """The method of every row."""
         return {name: row.spec.method.title for name, row in self.rows.items()}
 
-    def selected_by(self, selection: str, *, with_collapsed: bool) -> "Setting":
-        """The same runs at the checkpoints that another rule takes."""
-        rows = {
-            name: SelectedRuns.of(row.runs, selection, with_collapsed=with_collapsed) for name, row in self.rows.items()
-        }
+    def selected_by(self, stored: StoredRuns, selection: str) -> "Setting":
+        """The same trials at the checkpoints that another rule takes."""
+        rows = {name: stored.select(row.trial, selection) for name, row in self.rows.items()}
+        return replace(self, rows={name: row for name, row in rows.items() if row})
+
+    def with_collapsed(self, included: bool) -> "Setting":
+        """The same checkpoints, those that have collapsed averaged too, or not."""
+        rows = {name: replace(row, with_collapsed=included) for name, row in self.rows.items()}
         return replace(self, rows=rows)
 
 

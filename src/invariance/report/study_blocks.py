@@ -78,18 +78,22 @@ def study_block(stored: StoredRuns, plans: Sequence[Plan], asked: Asked) -> Show
     return ShownStudy(first, block)
 
 
-def curve_blocks(settings: Sequence[Setting], asked: Asked) -> tuple[tuple[Block, ...], str]:
+def curve_blocks(stored: StoredRuns, settings: Sequence[Setting], asked: Asked) -> tuple[tuple[Block, ...], str]:
     """Accuracy over environments by every rule, a block for each data set; and what was left out."""
-    made = {}
-    for rule, collapsed in product(asked.rules, asked.seeds):
+    by_rule: dict[str, list[Setting]] = {}
+    for rule in asked.rules:
         try:
-            own = [setting.selected_by(rule, with_collapsed=collapsed) for setting in settings]
+            by_rule[rule] = [setting.selected_by(stored, rule) for setting in settings]
         except BadValue:
             continue
+    some = any(row.collapsed for own in by_rule.values() for setting in own for row in setting.rows.values())
+    seeds = asked.seeds if some else asked.seeds[:1]
+    made = {}
+    for rule, collapsed in product(by_rule, seeds):
+        own = [setting.with_collapsed(collapsed) for setting in by_rule[rule]]
         included = ", collapsed seeds included" if collapsed else ""
         made[rule, collapsed] = spectra(own, f"checkpoint: {label(rule)}{included}")
     figures, left_out = made[asked.selection, asked.with_collapsed]
-    rules = [rule for rule in asked.rules if (rule, False) in made]
     blocks = []
     for figure in figures:
 
@@ -97,7 +101,7 @@ def curve_blocks(settings: Sequence[Setting], asked: Asked) -> tuple[tuple[Block
             shown, _ = made[str(chosen["checkpoint"]), bool(chosen["seeds"])]
             return tuple(other for other in shown if other.name == name)
 
-        options: Options = {"checkpoint": rules, "seeds": asked.seeds}
+        options: Options = {"checkpoint": list(by_rule), "seeds": seeds}
         blocks.append(versions(figure.name, figure.title, options, version, {}))
     return tuple(blocks), left_out
 

@@ -60,7 +60,7 @@ def study_page(stored: StoredRuns, plans: Sequence[Sequence[Plan]], asked: Asked
         known = {row.trial for each in every for row in each.rows.values()}
         more, not_drawn = of_other_runs(stored, groups, known, asked.selection)
         settings += more
-    curves, curves_left_out = curve_blocks(settings, asked) if settings else ((), "")
+    curves, curves_left_out = curve_blocks(stored, settings, asked) if settings else ((), "")
     lines, lines_left_out = histories(settings)
     paper, ours = ([s.block for s in studies if bool(s.first.plan.study.number) == own] for own in (True, False))
     seeds = tuple(seed_table(study.first) for study in with_runs(studies))

@@ -26,6 +26,7 @@ from invariance.models.scratch import Scratch, scratch_of
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
+from invariance.training.batch_reader import BatchReader
 from invariance.training.masks import Masks, kept_entries
 from invariance.training.sampler import BatchSampler
 
@@ -60,8 +61,8 @@ def arranged(environments: Sequence[Environment], recipe: Recipe, seed: int) -> 
 class Training:
     """The state of a run and its one update; use it through :func:`~invariance.training.train.train`.
 
-    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, K] is added to the outputs of
-    every row in the loss.
+    ``step`` counts updates from ``first`` on, those of an earlier stage. ``offset`` [n, P] is added to the natural
+    parameters of every row in the loss.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Training:
         sizes = (recipe.batch_size, recipe.penalty_batch_size or recipe.batch_size)
         samplers = [BatchSampler(names, self.data.counts, size, seed) if size else None for size in sizes]
         self.samplers = [(sampler, shard(sampler.counts if sampler else self.data.counts)) for sampler in samplers]
+        self.reader: BatchReader | None = None
         self.switch, self.steps = (first + updates for updates in recipe.updates(len(self.data.y)))
         self.model = self._prepared(model)
         self.norms = batch_norms(self.model)
@@ -168,31 +170,41 @@ class Training:
         if self.recipe.augment is not None:
             random = generator(self.seed, "augment", self.step)
             batch = replace(batch, x=self.recipe.augment(loaded(batch.x), random, batch.shard))
-        if self.recipe.dropout:
-            batch = replace(batch, x=self._dropped(batch))
+        if share := self.recipe.dropout_at(self.clock(self.step)):
+            batch = replace(batch, x=self._dropped(batch, share))
         return batch
 
-    def _dropped(self, batch: Batch) -> Inputs:
+    def _dropped(self, batch: Batch, share: float) -> Inputs:
         """Inputs without the entries that the update does not see, the same ones on any number of ranks."""
         x = loaded(batch.x)
         if not batch.shard and x.device.type == "cpu":
             sliced = len(x) > self.model.slice
-            how = x.shape, self.recipe.dropout, float_dtype(x)
+            how = x.shape, share, float_dtype(x)
             shared = self.masks if not sliced else None  # the masks of a full batch are too large to keep
             kept = shared.entries((self.seed, self.step), *how) if shared else kept_entries(*how)
-            dropped = Dropped((x.numpy(),), range(len(x)), kept, self.recipe.dropout)
+            dropped = Dropped((x.numpy(),), range(len(x)), kept, share)
             return dropped if sliced else dropped.tensor()
         x = floats(x)
         if not batch.shard:
-            return functional.dropout(x, self.recipe.dropout)
+            return functional.dropout(x, share)
         ones = x.new_ones(sum(batch.shard.counts), *x.shape[1:])
-        return x * batch.own(functional.dropout(ones, self.recipe.dropout))
+        return x * batch.own(functional.dropout(ones, share))
 
     def _rows(self, t: int) -> Batch:
         sampler, part = self.samplers[t >= self.switch]
-        if sampler:
-            return self.data.take(sampler.rows(t), sampler.counts, part).to(self.device)
-        return self._full if part else self.data
+        if not sampler:
+            return self._full if part else self.data
+        if not part and (reader := self._reader(sampler)):
+            rows, x = reader.read(t, self.steps if t >= self.switch else self.switch)
+        else:
+            rows, x = sampler.rows(t), None
+        return self.data.take(rows, sampler.counts, part, x).to(self.device)
+
+    def _reader(self, sampler: BatchSampler) -> BatchReader | None:
+        """The reader of a sampler's batches, where they are read from a file; that of another one is given up."""
+        if not self.reader or self.reader.sampler is not sampler:
+            self.reader = BatchReader.of(self.data.x, sampler)
+        return self.reader
 
     @cached_property
     def _full(self) -> Batch:
@@ -206,7 +218,7 @@ class Training:
         self.loss = float(self.recipe.gradient(move.loss, moving))
         if not math.isfinite(self.loss):
             raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
-        rate = self.rate(clock)
+        rate = self.rate(clock) * move.rate
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
             l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0
@@ -223,7 +235,7 @@ class Training:
         return model
 
     def offset_by(self, offset: Tensor | None) -> None:
-        """Add ``offset`` [n, K] to the outputs of all rows from now on."""
+        """Add ``offset`` [n, P] to the natural parameters of all rows from now on."""
         self.data = replace(self.data, offset=None if offset is None else offset.to(self.device))
         vars(self).pop("_full", None)
 

@@ -140,7 +140,7 @@ class Walk:
 def names(training: Training, origin: str) -> dict[int, str]:
     """Names of the states after each update, as far as it is known what decides them."""
     recipe, found = training.recipe, {}
-    constant = (recipe.gradient, recipe.step, recipe.l2_scale, recipe.dropout, recipe.augment, recipe.precision)
+    constant = (recipe.gradient, recipe.step, recipe.l2_scale, recipe.augment, recipe.precision)
     chain = hashlib.blake2b(f"{origin} {constant} {recipe.batch_size is None}".encode(), digest_size=16)
     for step in range(training.first, training.steps):
         clock = training.clock(step)
@@ -149,7 +149,7 @@ def names(training: Training, origin: str) -> dict[int, str]:
         if what is None:
             break
         fresh = recipe.reset and step == training.switch
-        decided = (what, training.rate(clock), rows, fresh, training.averages(step + 1))
+        decided = (what, training.rate(clock), rows, recipe.dropout_at(clock), fresh, training.averages(step + 1))
         chain.update(repr(decided).encode())
         found[step + 1] = chain.hexdigest()
     return found

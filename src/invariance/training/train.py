@@ -1,7 +1,7 @@
 """Training from the first update to the last: a generator of snapshots, with everything else hung on its outside.
 
 Where the recipe asks for debiasing, an environment classifier is trained first (`training/debiasing.py`); the offset it
-gives is added to the outputs in the training that follows.
+gives is added to the natural parameters in the training that follows.
 """
 
 import math
@@ -19,7 +19,7 @@ from invariance.methods.base import Method
 from invariance.models.base import Model
 from invariance.recipes.presets import SHORT
 from invariance.recipes.recipe import Recipe
-from invariance.training.biased_expert import logit_offset
+from invariance.training.biased_expert import biased_expert
 from invariance.training.debiasing import no_offset, stage
 from invariance.training.loop import StateDict, Training, part
 from invariance.training.stages import Stages, Walk
@@ -110,8 +110,8 @@ def _debias(walk: Walk, training: Training, every: int, state: Mapping[str, Tens
         if classifier.step % every == 0:
             yield _first(classifier, training)
     data = training.data
-    no_shift = torch.zeros(len(data.y), data.family.outputs)
-    offset = walk.derived("offset", lambda: from_leader(lambda: logit_offset(classifier.model, data), no_shift))
+    no_shift = torch.zeros(len(data.y), data.family.parameters)
+    offset = walk.derived("offset", lambda: from_leader(lambda: biased_expert(classifier.model, data), no_shift))
     training.offset_by(offset)
 
 

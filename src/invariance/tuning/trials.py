@@ -26,6 +26,8 @@ STATES = {"finished": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed"
 RESAMPLES, TREES = 20, 32
 MIN_TRIALS = 8
 """Scored trials from which importances are computed."""
+OPTUNA_TABLES = {"studies", "version_info", "alembic_version"}
+"""Some of those that a file of Optuna's has; a process that was killed at the beginning may have made one alone."""
 
 
 class Begun(NamedTuple):
@@ -72,17 +74,20 @@ def opened(search: Search, path: Path) -> Iterator[optuna.Study]:
 
 
 def _check(path: Path) -> None:
-    """Refuse a file that is no database, or one of runs."""
+    """Refuse a file that is no database, one of runs, or one of another program, which stays as it is."""
     if not path.parent.is_dir():
         raise StoreError(f"cannot write {path}: there is no folder {path.parent}")
     if path.exists():
         try:
             with closing(sqlite3.connect(path)) as connection:
                 (application,) = connection.execute("PRAGMA application_id").fetchone()
+                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}; choose another file with --study") from None
         if application == APPLICATION:
             raise BadValue(f"{path} is a store of runs; choose another file with --study")
+        if tables and not tables & OPTUNA_TABLES:
+            raise StoreError(f"{path} is a database of another program; choose another file with --study")
 
 
 def distribution(each: SearchRange) -> BaseDistribution:

@@ -111,8 +111,9 @@ def case(published):
     return cache(lambda name, shift: Case(published, name, shift))
 
 
-@pytest.fixture(params=["colored-mnist", "colored-fmnist"])
+@pytest.fixture(params=["colored-mnist", pytest.param("colored-fmnist", marks=pytest.mark.slow)])
 def name(request) -> str:
+    """The construction is the same for both; some tests below are about fashion in particular."""
     return request.param
 
 
@@ -147,6 +148,7 @@ def obvious(folder: Path, name: str, seed: int) -> list[tuple[list[np.ndarray], 
     return made
 
 
+@pytest.mark.parametrize("name", FOLDER)
 def test_without_a_shift_nothing_has_changed(published, name):
     benchmark = DATA[name]().load(seed=5)
     expected = obvious(published, name, seed=5)

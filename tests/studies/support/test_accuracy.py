@@ -118,6 +118,6 @@ def test_large_and_small_batches_are_one_algorithm(scale):
     arms = {a.setting: a.spec for a in STUDIES["table-3"]().arms(scale) if a.method == "IRMv1"}
     large, small = arms["large batch"], arms["small batch"]
     sizes = {"batch_size": None, "penalty_batch_size": None, "epochs": 500}
-    assert large.method == small.objective
+    assert large.method == small.method
     assert large.recipe == replace(small.recipe, **sizes)
     assert large.recipe.updates(50_000)[1] == 500

@@ -44,7 +44,7 @@ def test_of_three_environments_each_is_left_out_once():
     own = spec("rex", betas=[0.1, 0.2, 0.3])
     extra = held_out([own], LEAVE_OUT)
     assert [run.hold_out for run in extra] == ["β=0.1", "β=0.2", "β=0.3"]
-    assert {(run.objective, run.recipe, run.seed) for run in extra} == {(own.objective, own.recipe, own.seed)}
+    assert {(run.method, run.recipe, run.seed) for run in extra} == {(own.method, own.recipe, own.seed)}
 
 
 def test_leaving_one_of_two_environments_out_is_refused_in_one_line():

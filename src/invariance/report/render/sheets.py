@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, quantiles
 from string import ascii_lowercase
+from typing import Literal
 
 from invariance.core.artefacts import (
     Artefact,
@@ -97,6 +98,10 @@ class Sheet:
         """Whether the means of a column rest on different numbers of seeds, so that each must say on how many."""
         own = [row.entries[column] for row in self.rows if row.entries[column].seeds]
         return any(entry.collapsed for entry in own) or len({entry.seeds for entry in own}) > 1
+
+    def has(self, what: Literal["printed", "seeds", "clear"]) -> bool:
+        """Whether some place has this."""
+        return any(getattr(entry, what) for row in self.rows for entry in row.entries)
 
     def numeric(self, column: int) -> bool:
         """Whether a column has numbers."""

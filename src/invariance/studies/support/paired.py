@@ -5,7 +5,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from invariance.core.artefacts import Column, Difference, Line, Table
 from invariance.studies.support.base import METRICS, Arm, Results
@@ -30,7 +30,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     """Of the mean of these values; not numbers for fewer than two."""
     if len(values) < 2:
         return float("nan"), float("nan")
-    half = float(student.ppf((1 + LEVEL) / 2, len(values) - 1)) * stdev(values) / sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, (1 + LEVEL) / 2)) * stdev(values) / sqrt(len(values))
     return fmean(values) - half, fmean(values) + half
 
 

@@ -5,7 +5,7 @@ import torch
 
 from invariance.core.batch import Batch
 from invariance.core.families import Bernoulli
-from invariance.evaluation.homogeneity import homogeneity_p_value
+from invariance.core.homogeneity import homogeneity_p_value
 
 
 def batch(*counts: int) -> Batch:

@@ -1,0 +1,65 @@
+"""Cue states: clusters of the interaction, and what each of them says about a class, as a table of counts."""
+
+import torch
+from torch import Tensor
+
+from invariance.core.batch import Batch
+from invariance.core.seeding import generator
+from invariance.training.interaction import weights
+
+CLUSTER_ROWS = 4096
+"""How many rows are clustered."""
+PRIOR = 10.0
+"""How many rows of all environments an environment's own likelihood is mixed with."""
+KEPT = 0.8
+"""The share of the interaction's variance that cue states keep."""
+MAX_STATES = 64
+"""No more cue states than this."""
+
+
+def cue_states(interaction: Tensor) -> Tensor:
+    """The cluster of every row by its interaction, [n].
+
+    There are Kʲ clusters, as many as j cues that each suggest one of K labels have values, with the least j that keeps
+    ``KEPT`` of the variance.
+    """
+    points = interaction.flatten(1)
+    some = points[torch.linspace(0, len(points) - 1, min(len(points), CLUSTER_ROWS)).long()]
+    labels = states = interaction.shape[1]
+    spread = (some - some.mean(0)).square().sum()
+    while True:
+        centres = k_means(some, states)
+        left = torch.cdist(some, centres).min(1).values.square().sum() / spread
+        if left <= 1 - KEPT or states * labels > MAX_STATES:
+            return torch.cdist(points, centres).argmin(1)
+        states *= labels
+
+
+def k_means(points: Tensor, clusters: int, tries: int = 3, rounds: int = 20) -> Tensor:
+    """Centres of the clusters, [clusters, d]: the best of a few tries from k-means++ starts."""
+    random = generator(0, "clusters", clusters)
+    found = []
+    for _ in range(tries):
+        centres = points[torch.randint(len(points), (1,), generator=random)]
+        while len(centres) < clusters:
+            apart = torch.cdist(points, centres).min(1).values.square() + 1e-12
+            centres = torch.cat([centres, points[torch.multinomial(apart, 1, generator=random)]])
+        for _ in range(rounds):
+            nearest = torch.cdist(points, centres).argmin(1)
+            sizes = torch.bincount(nearest, minlength=clusters).unsqueeze(1)
+            sums = torch.zeros_like(centres).index_add(0, nearest, points)
+            centres = torch.where(sizes > 0, sums / sizes.clamp(min=1), centres)
+        found.append((float(torch.cdist(points, centres).min(1).values.square().sum()), centres))
+    return min(found, key=lambda each: each[0])[1]
+
+
+def log_likelihood(states: Tensor, data: Batch) -> Tensor:
+    """log P(s | y, e) from weighted counts, each mixed with ``PRIOR`` rows of all environments, [S, K, E]."""
+    count, labels, environments = int(states.max()) + 1, data.family.labels, data.environments
+    cells = (states * labels + data.y.long()) * environments + data.environment
+    weight = weights(data)
+    n = torch.zeros(count * labels * environments, dtype=weight.dtype)
+    n = n.index_add(0, cells, weight).view(count, labels, environments)
+    everywhere = n.sum((1, 2)) / n.sum()  # P(s), [S]
+    pooled = (n.sum(2) + PRIOR * everywhere.unsqueeze(1)) / (n.sum((0, 2)) + PRIOR)  # P(s | y), [S, K]
+    return ((n + PRIOR * pooled.unsqueeze(2)) / (n.sum(0) + PRIOR)).log()

@@ -1,0 +1,162 @@
+r"""How label and environment depend on each other given the inputs, and whether held-out rows confirm it.
+
+Two models can say so. An environment classifier gives L = log P(e | x, y), heads of their own for each environment
+give L = log P(y | x, e). Take out the means over labels and over environments:
+
+    L = common(x) + interaction[y, e](x) + terms that do not matter.
+
+By Bayes' rule both have the same interaction. A number y has the statistics T(y) = (1, y, y²) where K classes have K
+indicators, so that L = T(y)ᵀ C_e(x) for both: a table for classes, a polynomial for a Gaussian number, whose
+interaction is the coefficient of y without its mean over environments.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from invariance.core.batch import Batch
+
+LEVEL = 0.01
+"""The interaction must improve predictions of held-out rows, at this level."""
+FOLD = 5
+"""One row in so many is not trained on."""
+KNOWN = 0.95
+"""Inputs tell the environment where they alone name that of so many held-out rows."""
+POWERS = 3
+"""T(y) of a number has so many entries."""
+
+
+class Posterior(NamedTuple):
+    """The parts of L of every row."""
+
+    common: Tensor
+    """The same for all labels, [n, E]; of log P(y | x, e), the same for all environments, [n, K]."""
+    interaction: Tensor
+    """Of target and environment, [n, P, E]."""
+    of_labels: bool = False
+    """Whether L is log P(y | x, e)."""
+
+
+def at_target(values: Tensor, data: Batch) -> Tensor:
+    """T(y)ᵀ values of every row, [n, P, E] or [P, E] → [n, E]: the entry of a class, the polynomial in a number."""
+    if data.family.labels:
+        labels = data.y.long()
+        rows = torch.arange(len(labels), device=labels.device)
+        return values[labels] if values.ndim == 2 else values[rows, labels]
+    powers = torch.stack([data.y**k for k in range(POWERS)], 1).to(values.dtype)  # [n, P]
+    return powers @ values if values.ndim == 2 else (powers.unsqueeze(2) * values).sum(1)
+
+
+def centred(values: Tensor) -> Tensor:
+    """Without the means over labels and over environments, [..., K, E]."""
+    values = values - values.mean(-1, keepdim=True)
+    return values - values.mean(-2, keepdim=True)
+
+
+def held_out(data: Batch) -> Tensor:
+    """Which rows neither the environment classifier nor a head was trained on, [n]."""
+    return torch.cat([torch.arange(n) % FOLD == 0 for n in data.counts])
+
+
+def environment_known(common: Tensor, data: Batch) -> bool:
+    """Whether inputs tell the environment, by the part of log P(e | x, y) that all labels share, [n, E]."""
+    return bool((common.argmax(1) == data.environment)[held_out(data)].double().mean() >= KNOWN)
+
+
+def p_value(found: Posterior, data: Batch) -> float:
+    """The probability that chance alone makes the interaction help as much to predict held-out rows.
+
+    A likelihood-ratio test of one slope, beside the common part and the frequency of each label: covariate shift and
+    label shift are no evidence. A negative slope gives 1.
+    """
+    held = held_out(data)
+    rows = data.take(held.nonzero().squeeze(1), tuple(-(-n // FOLD) for n in data.counts))
+    common, interaction = found.common[held], found.interaction[held]
+    without = fitted(found._replace(common=common, interaction=torch.zeros_like(interaction)), rows)
+    with_it = fitted(found._replace(common=common, interaction=interaction), rows, slope=True)
+    if with_it.slope <= 0:
+        return 1.0
+    return math.erfc(math.sqrt(max(without.loss - with_it.loss, 0.0)))
+
+
+def regression_p_value(means: Tensor, data: Batch) -> float:
+    """The same for predictions of a number by ``means`` [n, E]: that of its environment, beside the average of all.
+
+    Environments may have constants of their own.
+    """
+    common = means.mean(1)
+    interaction = means.gather(1, data.environment.unsqueeze(1)).squeeze(1) - common
+    held = held_out(data)
+    root = weights(data)[held].sqrt()
+    constants = functional.one_hot(data.environment, data.environments).double()
+    columns = torch.cat([constants, common.unsqueeze(1), interaction.unsqueeze(1)], 1)[held] * root.unsqueeze(1)
+    y = (data.y[held] * root).unsqueeze(1)
+    without, with_it = (torch.linalg.lstsq(x, y, driver="gelsd").solution for x in (columns[:, :-1], columns))
+    if with_it[-1] <= 0:
+        return 1.0
+    before, after = (float((y - x @ w).square().sum()) for x, w in ((columns[:, :-1], without), (columns, with_it)))
+    return math.erfc(math.sqrt(max(0.5 * len(y) * math.log(max(before, 1e-300) / max(after, 1e-300)), 0.0)))
+
+
+class Fit(NamedTuple):
+    """A maximum of the likelihood."""
+
+    loss: float
+    slope: float
+    shift: Tensor
+    """β, how label frequencies differ by environment given the inputs, [P, E]."""
+
+
+def fitted(found: Posterior, data: Batch, *, slope: bool = False) -> Fit:
+    """Maximum likelihood of exp(scale·common + slope·interaction + T(y)ᵀβ_e); without a slope it is 1.
+
+    That is P(e | x, y), or P(y | x, e), up to a factor.
+    """
+    own, term, target = _asked(found, data)
+    weight = weights(data)
+    scales = torch.ones(2, dtype=own.dtype, requires_grad=True)
+    shift = torch.zeros(found.interaction.shape[1:], dtype=own.dtype, requires_grad=True)
+
+    def loss() -> Tensor:
+        logits = scales[0] * found.common + (scales[1] if slope else 1) * own + term(shift)
+        chosen = logits.log_softmax(1).gather(1, target.unsqueeze(1)).squeeze(1)
+        return -(weight * chosen).sum() / weight.sum() + 1e-6 * shift.square().sum()
+
+    minimise(loss, [scales, shift])
+    least = float(loss().detach() * weight.sum())
+    return Fit(least, float(scales[1].detach()), shift.detach())
+
+
+def _asked(found: Posterior, data: Batch) -> tuple[Tensor, Callable[[Tensor], Tensor], Tensor]:
+    """The interaction of every row, what β adds to it, and what is asked for: the environment, or the label."""
+    if not found.of_labels:
+        return at_target(found.interaction, data), lambda shift: at_target(shift, data), data.environment
+    e = data.environment
+    rows = torch.arange(len(e))
+    return found.interaction[rows, :, e], lambda shift: shift.T[e], data.y.long()
+
+
+def minimise(loss: Callable[[], Tensor], parameters: list[Tensor]) -> None:
+    """Move the parameters to a minimum, by L-BFGS."""
+    fit = torch.optim.LBFGS(parameters, max_iter=60, line_search_fn="strong_wolfe", tolerance_change=1e-12)
+
+    def closure() -> float:
+        fit.zero_grad()
+        value = loss()
+        value.backward()
+        return float(value.detach())
+
+    with torch.enable_grad():
+        fit.step(closure)
+
+
+def weights(data: Batch) -> Tensor:
+    """Weights of the rows, scaled to add up to the effective number of rows."""
+    if data.weight is None:
+        return torch.ones_like(data.y, dtype=torch.double)
+    weight = data.weight.double()
+    return weight * (weight.sum() / weight.square().sum())
