@@ -63,8 +63,16 @@ def test_features_that_were_learned_by_one_method_serve_the_others(tmp_path):
     assert_shared(small("erm"), tmp_path, 0)
     for method in ("irmv1", "irmv0", "rex", "fishr", "bloc-irm"):
         assert_shared(small(method), tmp_path, 8)
-    for method in ("birm", "sparse-irm", "irm-game", "grayscale", "env-poe"):  # l2, masks, heads, data, no phases
+    for method in ("birm", "irm-game", "grayscale", "env-poe"):  # l2, heads, data, no phases
         assert shared(small(method), tmp_path)[1] == 0
+
+
+def test_weights_that_are_not_masked_yet_are_shared_with_those_that_never_are(tmp_path):
+    for first, second in (("birm", "sparse-irm"), ("sparse-irm", "birm")):
+        assert_shared(small(first), tmp_path / first, 0)
+        assert_shared(small(second), tmp_path / first, 8)
+    masked_early = small("sparse-irm", method={"start": 0.4})  # after 5 of 12 updates; measured after 3 and 6
+    assert_shared(masked_early, tmp_path / "birm", 3)
 
 
 def test_games_share_their_warm_up_of_erm(tmp_path):

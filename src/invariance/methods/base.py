@@ -103,6 +103,13 @@ class Method(ABC):
         """
         return None
 
+    def plain_name(self, name: str) -> str | None:
+        """What a part of a state is called where the method prepares nothing, for runs of other methods that share it.
+
+        None says that there is no such part, and that this one is as it was prepared while updates are shared.
+        """
+        return name
+
     def measure(self, model: Model, batch: Batch, z: Tensor, f: Tensor) -> Tensor | None:
         """The penalty's value, without its weight, for the records; None where there is no penalty."""
         return None

@@ -1,6 +1,7 @@
 """SparseIRM: an invariance penalty on a network whose weights are gated and mostly kept."""
 
-from typing import Annotated, Any, ClassVar, Literal, final
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, cast, final
 
 import torch
 from pydantic import Field
@@ -11,7 +12,7 @@ from torch.func import functional_call
 
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, NonNegative, Positive, Share
-from invariance.methods.base import Divisor, Estimator, PenalisedMethod, Player, squared_norm
+from invariance.methods.base import Divisor, Estimator, PenalisedMethod, Player, risk_alone, squared_norm
 from invariance.methods.irmv1 import scale_gradient
 from invariance.models.base import Model
 from invariance.models.scratch import borrowed
@@ -19,13 +20,20 @@ from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
 from invariance.recipes.search import LogRange, Range, SearchSpace
 
+sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+
 TINY = 1e-20
+HALVINGS = 20
+"""Of the interval in which a projection looks for its shift."""
+SECANTS = 4
+"""Steps towards it before that, at most."""
 
 
 class Masked(nn.Module):
     """A module whose weights (not biases) are multiplied by masks in [0, 1].
 
-    In training the mask is a relaxed Bernoulli, m = σ((logit s + noise)/T); in evaluation it is 1[s > ½].
+    In training the mask is a relaxed Bernoulli, m = σ((logit s + noise)/T); in evaluation it is 1[s > ½]. Scores that
+    do not learn yet are 1, and so are their masks.
     """
 
     def __init__(self, inner: nn.Module) -> None:
@@ -38,11 +46,16 @@ class Masked(nn.Module):
             self.register_buffer(f"noise{i}", torch.zeros_like(score), persistent=False)
         self.temperature = 1.0
 
+    @property
+    def learns(self) -> bool:
+        """Whether masks matter: scores are learned."""
+        return any(score.requires_grad for score in self.scores)
+
     @torch.no_grad()
     def draw(self, temperature: float, generator: torch.Generator) -> None:
         """New logistic noise for the next forward passes."""
         self.temperature = temperature
-        for noise in self.buffers(recurse=False):
+        for noise in self.buffers(recurse=False) if self.learns else ():
             drawn = noise if noise.device.type == "cpu" else torch.empty_like(noise, device="cpu")
             noise.copy_(drawn.uniform_(generator=generator)).logit_(eps=1e-7)
 
@@ -54,6 +67,8 @@ class Masked(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The inner module with masked weights."""
+        if self.training and not self.learns:
+            return cast("Tensor", self.inner(x))
         weights = dict(self.inner.named_parameters())
         masked = {
             name: self.masked(weights[name], score, noise)
@@ -68,11 +83,13 @@ class _Masked(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, w: Tensor, s: Tensor, noise: Tensor, temperature: float) -> Tensor:
         ctx.memory, ctx.temperature = borrowed(), temperature
-        a, b, m, log = (ctx.memory.take(s.shape, s) for _ in range(4))
-        torch.clamp(s, 0, 1, out=a)  # a recipe may look around the scores
-        torch.sub(1, a, out=b).add_(TINY)
-        a.add_(TINY)
-        torch.log(a, out=m).sub_(torch.log(b, out=log)).add_(noise).div_(temperature).sigmoid_()
+        a, b, m, ctx.spare = (ctx.memory.take(s.shape, s) for _ in range(4))
+        least, most = (float(each) for each in torch.aminmax(s))
+        ctx.inside = least >= 0 and most <= 1  # a recipe may look around the scores
+        clamped = s if ctx.inside else torch.clamp(s, 0, 1, out=a)
+        torch.sub(1, clamped, out=b).add_(TINY)
+        torch.add(clamped, TINY, out=a)
+        torch.log(a, out=m).sub_(torch.log(b, out=ctx.spare)).add_(noise).div_(temperature).sigmoid_()
         ctx.save_for_backward(w, s, a, b, m)
         return w * m
 
@@ -82,27 +99,57 @@ class _Masked(torch.autograd.Function):
         w, s, a, b, m = ctx.saved_tensors
         if not ctx.needs_input_grad[1]:
             return d * m, None, None, None
-        slope = torch.ops.aten.sigmoid_backward(d * w, m).div_(ctx.temperature)
+        slope = torch.mul(d, w, out=ctx.spare)
+        slope = sigmoid_backward(slope, m, grad_input=slope).div_(ctx.temperature)
         by_score = (slope / a).add_(slope.div_(b))
-        return d * m, by_score.masked_fill_((s < 0).logical_or_(s > 1), 0), None, None
+        if not ctx.inside:
+            by_score.masked_fill_((s < 0).logical_or_(s > 1), 0)
+        return d * m, by_score, None, None
 
 
 @torch.no_grad()
-def project(scores: list[Tensor], budget: float, halvings: int = 20) -> None:
+def project(scores: list[Tensor], budget: float) -> None:
     """Move scores to clip(s − v, 0, 1) with the least v ≥ 0 such that their sum is within ``budget``."""
-    moved = [torch.empty_like(s) for s in scores]
+    memory = borrowed()
+    moved = [memory.take(s.shape, s) for s in scores]
 
-    def total(v: float) -> float:
-        return sum(float(torch.sub(s, v, out=m).clamp_(0, 1).sum()) for s, m in zip(scores, moved, strict=True))
+    def excess(v: float) -> float:
+        parts = zip(scores, moved, strict=True)
+        return sum(float(torch.sub(s, v, out=m).clamp_(0, 1).sum()) for s, m in parts) - budget
 
-    low, high = 0.0, max(0.0, max(float(s.max()) for s in scores))
-    if total(low) > budget:
-        for _ in range(halvings):
-            middle = (low + high) / 2
-            low, high = (middle, high) if total(middle) > budget else (low, middle)
-        low = high
+    at_zero = excess(0.0)
+    v = _root(excess, at_zero, max(float(s.max()) for s in scores), sum(map(torch.numel, scores))) if at_zero > 0 else 0
     for s in scores:
-        s.sub_(low).clamp_(0, 1)
+        s.sub_(v).clamp_(0, 1)
+
+
+def _root(excess: Callable[[float], float], at_zero: float, high: float, scores: int) -> float:
+    """Where an excess that falls, by ``scores`` per unit at most, ends in (0, ``high``]: from above, by bisection.
+
+    Rounded sums fall, too, so what the bisection asks beyond a known place needs no sum. A few steps of the secant
+    method make places known on both sides of the root.
+    """
+    above, below, cell = 0.0, high, high / 2**HALVINGS
+
+    def measured(v: float) -> float:
+        nonlocal above, below
+        found = excess(v)
+        above, below = (max(v, above), below) if found > 0 else (above, min(v, below))
+        return found
+
+    before, v, more = 0.0, at_zero / scores, at_zero
+    for _ in range(SECANTS):
+        less = measured(v)
+        if abs(v - before) < cell or more == less:
+            break
+        before, v, more = v, v + less * (v - before) / (more - less), less
+    measured(v - cell), measured(v + cell)
+    low = 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        exceeds = middle <= above or (middle < below and measured(middle) > 0)
+        low, high = (middle, high) if exceeds else (low, middle)
+    return high
 
 
 @final
@@ -165,11 +212,22 @@ class SparseIRM(PenalisedMethod):
         scores = tuple(p for part in parts for p in part.scores)
         return (Player("weights", weights), Player("scores", scores, rate=self.score_rate, l2=False))
 
+    def decided_by(self, clock: Clock, *, sliced: bool) -> str | None:
+        """Before scores learn, an update without a penalty is ERM's."""
+        if sliced or clock.share >= self.start or self.gamma_at(clock):
+            return None
+        return risk_alone(self.l2, self.reduction)
+
+    def plain_name(self, name: str) -> str | None:
+        """Without scores, and the inner module in place of the masked one."""
+        before, inner, rest = name.partition(".inner.")
+        return f"{before}.{rest}" if inner else None if ".scores." in name else name
+
     def before(self, model: Model, clock: Clock, generator: torch.Generator) -> None:
         temperature = 0.97 * (1 - clock.share) + 0.03
         for part in _masked(model):
-            part.draw(temperature, generator)
             part.scores.requires_grad_(clock.share >= self.start)
+            part.draw(temperature, generator)
 
     def penalty(self, batch: Batch, model: Model, z: Tensor, f: Tensor) -> Tensor:
         if self.penalty_of == "rex":
@@ -177,8 +235,9 @@ class SparseIRM(PenalisedMethod):
         return self.reduce(squared_norm(self.estimator, batch, scale_gradient, z, f))
 
     def after(self, model: Model, clock: Clock) -> None:
-        scores = [s for part in _masked(model) for s in part.scores]
-        project(scores, self.budget(clock) * sum(s.numel() for s in scores))
+        scores = [s for part in _masked(model) for s in part.scores if part.learns]
+        if scores:
+            project(scores, self.budget(clock) * sum(s.numel() for s in scores))
 
     def budget(self, clock: Clock) -> float:
         """ρ_t, the share of the weights that may be kept."""

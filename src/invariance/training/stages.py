@@ -9,7 +9,7 @@ run of more epochs goes on where one of fewer ended, if nothing before depends o
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -18,6 +18,9 @@ from torch import Tensor
 from invariance.recipes.schedules import Clock
 from invariance.training.loop import StateDict, Training
 from invariance.training.masks import Masks
+
+PLACES = ("model.", "averaged.module.")
+"""Where weights are in a state."""
 
 
 class Stage(NamedTuple):
@@ -79,7 +82,7 @@ class Walk:
         self, training: Training, stages: Stages | None, due: Collection[int], *, keep_last: bool = False
     ) -> None:
         self.training, self.stages, self.due, self.keep_last = training, stages, due, keep_last
-        self.weights = content(training.model.state_dict()) if stages else ""
+        self.weights = content(dict(_plain(training, training.model.state_dict()))) if stages else ""
         training.masks = stages.masks if stages else None
         self.names: dict[int, str] = {}
         """Of the states on the way, by their update."""
@@ -176,13 +179,25 @@ def _goes_on(training: Training) -> bool:
 
 
 def by_parameter(training: Training) -> StateDict:
-    """The state, with what the optimisers remember under the names of parameters, whoever moves them."""
-    return dict(_renamed(training.state().items(), dict(_slots(training))))
+    """The state as that of a plain model, with what optimisers remember under the names of parameters."""
+    return dict(_plain(training, dict(_renamed(training.state(), dict(_slots(training))))))
 
 
 def by_player(training: Training, state: StateDict) -> StateDict:
-    """The same, for the optimisers of this training."""
-    return dict(_renamed(state.items(), {shared: own for own, shared in _slots(training)}))
+    """The same, for the model and the optimisers of this training; parts that only they have are as they were."""
+    plain, own = training.method.plain_name, training.state()
+    parts = [name for name in training.model.state_dict() if plain(name)]
+    shared = {f"{place}{plain(name)}": f"{place}{name}" for place in PLACES for name in parts}
+    slots = {plain(shared): own for own, shared in _slots(training)}
+    rest = {name: tensor for name, tensor in own.items() if plain(name) is None}
+    return rest | dict(_renamed({shared.get(name, name): tensor for name, tensor in state.items()}, slots))
+
+
+def _plain(training: Training, state: StateDict) -> Iterable[tuple[str, Tensor]]:
+    """What a plain model has, too, under its names there."""
+    for name, tensor in state.items():
+        if plain := training.method.plain_name(name):
+            yield plain, tensor
 
 
 def _slots(training: Training) -> Iterable[tuple[str, str]]:
@@ -193,7 +208,7 @@ def _slots(training: Training) -> Iterable[tuple[str, str]]:
             yield f"optimiser.{player.name}.{i}", f"optimiser:{named[parameter]}"
 
 
-def _renamed(state: Iterable[tuple[str, Tensor]], slots: dict[str, str]) -> Iterable[tuple[str, Tensor]]:
-    for name, tensor in state:
+def _renamed(state: StateDict, slots: Mapping[str | None, str]) -> Iterable[tuple[str, Tensor]]:
+    for name, tensor in state.items():
         place, _, slot = name.rpartition(".")
         yield (f"{slots[place]}.{slot}" if place in slots else name), tensor
