@@ -336,7 +336,8 @@ from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 import invariance.experiments.worker
 
-execute(Spec.of("colored-digits", "irmv1", "default", 0, {"recipe": {"epochs": 1}, "data": {"draws": 50}}))
+for method in ("irmv1", "env-poe"):
+    execute(Spec.of("colored-digits", method, "default", 0, {"recipe": {"epochs": 1}, "data": {"draws": 50}}))
 print(*(name for name in ("torch._dynamo", "sympy", "scipy", "pandas", "sklearn", "matplotlib") if name in sys.modules))
 """
 

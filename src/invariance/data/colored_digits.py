@@ -43,7 +43,15 @@ class ColoredDigits(ColoredImages):
     citation: ClassVar[str] = "Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI repository, 1998"
     licence: ClassVar[str] = "CC BY 4.0"
     architecture: ClassVar[MLP] = MLP(width=128)
-    preferences: ClassVar[Preferences] = {"two-phase": {"penalty_batch_size": 1024, "lr": 2e-3}}
+    preferences: ClassVar[Preferences] = {
+        "two-phase": {  # short, with one first phase for all methods, so that runs share it
+            "penalty_batch_size": 1024,
+            "lr": 2e-3,
+            "epochs": 11,
+            "warmup": 6 / 11,
+            "schedule": {"kind": "drop", "factor": 0.4},
+        }
+    }
     halves: ClassVar[Halves] = ((1, 2, 6, 7), (3, 4, 8, 9))
 
     draws: PositiveInt = 15_000

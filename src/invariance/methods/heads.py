@@ -4,6 +4,8 @@ For a linear head f = Wz + b and residuals r, ∇_W R^e = mean_e(r ⊗ z) and �
 backward pass. Any other head goes through autograd behind the same calls.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
@@ -71,15 +73,24 @@ def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: T
     return batch.mean(h.square()) - batch.mean(h).square()
 
 
-def hessians_times(batch: Batch, head: nn.Module, z: Tensor, w: Tensor, v: Tensor) -> Tensor:
-    """H_e v_e, where H_e is the Hessian of R^e by the head's parameters at ``w`` [P], and ``v`` [E, P]; [E, P]."""
+def hessians_at(batch: Batch, head: nn.Module, z: Tensor, w: Tensor) -> Callable[[Tensor], Tensor]:
+    """v ↦ H_e v_e, [E, P] → [E, P], where H_e is the Hessian of R^e by the head's parameters at ``w`` [P]."""
     if isinstance(head, nn.Linear):
         f = outputs(head, w, z).detach().requires_grad_()
-        (change,) = torch.autograd.grad(batch.residual(f), f, outputs_each(head, v, z, batch).detach())
-        return _flat(batch, head, change, z)
-    each = w.detach().expand_as(v).clone().requires_grad_()
-    g = batch.gradients(batch.risks(outputs_each(head, each, z, batch)), each)
-    return batch.gradients((g * v).sum(1), each).detach()
+        r = batch.residual(f)
+
+        def times(v: Tensor) -> Tensor:
+            (change,) = torch.autograd.grad(r, f, outputs_each(head, v, z, batch).detach(), retain_graph=True)
+            return _flat(batch, head, change, z)
+
+        return times
+
+    def slowly(v: Tensor) -> Tensor:
+        each = w.detach().expand_as(v).clone().requires_grad_()
+        g = batch.gradients(batch.risks(outputs_each(head, each, z, batch)), each)
+        return batch.gradients((g * v).sum(1), each).detach()
+
+    return slowly
 
 
 def preconditioned(batch: Batch, head: nn.Linear, z: Tensor, g: Tensor, damping: float) -> Tensor:

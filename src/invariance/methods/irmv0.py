@@ -11,7 +11,7 @@ from torch import Tensor
 from invariance.core.batch import Batch
 from invariance.core.fields import STRICT, Positive
 from invariance.methods.base import Estimator, Move, PenalisedMethod, Player, squared_norm
-from invariance.methods.heads import gradients, hessians_times, outputs, store, vector
+from invariance.methods.heads import gradients, hessians_at, outputs, store, vector
 from invariance.models.base import Model
 from invariance.recipes.presets import Preferences
 from invariance.recipes.schedules import Clock
@@ -109,15 +109,13 @@ class IRMv0(PenalisedMethod):
         risk, gamma = 1 / self.divisor(clock), self.gamma_at(clock) / self.divisor(clock)
         w = vector(model.head).detach().requires_grad_()
         each = gradients(batch, model.head, z, outputs(model.head, w, z), w).detach()
-
-        def hessians(v: Tensor) -> Tensor:
-            return hessians_times(batch, model.head, z, w, v.expand_as(each))
+        times = hessians_at(batch, model.head, z, w)
 
         def curvature(v: Tensor) -> Tensor:
-            hv = hessians(v)
-            return (risk * hv + 2 * gamma * hessians(hv)).mean(0)
+            hv = times(v.expand_as(each))
+            return (risk * hv + 2 * gamma * times(hv)).mean(0)
 
-        g = (risk * each + 2 * gamma * hessians(each)).mean(0)
+        g = (risk * each + 2 * gamma * times(each)).mean(0)
         damping = self.damping * (g @ curvature(g)) / (g @ g).clamp_min(TINY)
         d = conjugate_gradients(lambda v: curvature(v) + damping * v, -g, self.head_steps)
         return (w + d).detach().requires_grad_()

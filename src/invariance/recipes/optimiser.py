@@ -6,6 +6,7 @@ makes around it, and these import torch's compiler, which takes a second.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from inspect import unwrap
 from typing import Annotated, Literal, final
 
 import torch
@@ -203,6 +204,13 @@ class LayerwiseAdam(Optimiser):
         first = slots["exp_avg"].lerp_(g, 1 - b1) / (1 - b1 ** slots["step"])
         second = slots["exp_avg_sq"].lerp_(g.square(), 1 - b2) / (1 - b2 ** slots["step"])
         return first / (second.sqrt() + self.eps)
+
+
+class LBFGS(torch.optim.LBFGS):
+    """Torch's, for fits of a few parameters, without what would import torch's compiler."""
+
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
 
 
 AnyOptimiser = Annotated[Adam | SGD | LALR, Discriminator("kind")]
