@@ -53,6 +53,29 @@ def test_the_projection_is_the_nearest_point(values, share):
     np.testing.assert_allclose(projected(values, budget), solved.x, rtol=0, atol=1e-5)
 
 
+def bisected(parts: list[torch.Tensor], budget: float) -> list[torch.Tensor]:
+    """The projection, with a sum for every question of the bisection."""
+
+    def total(v: float) -> float:
+        return sum(float((s - v).clamp(0, 1).sum()) for s in parts)
+
+    low, high = 0.0, max(float(s.max()) for s in parts) if total(0.0) > budget else 0.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if total(middle) > budget else (low, middle)
+    return [(s - high).clamp(0, 1) for s in parts]
+
+
+@pytest.mark.parametrize("spread", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("keep", [0.95, 0.5, 0.01])
+def test_the_projection_is_that_of_a_plain_bisection_bit_for_bit(spread, keep):
+    random = generator(0, spread)
+    parts = [1 + spread * torch.randn(shape, generator=random) for shape in ((40, 30), (7,))]
+    expected = bisected(parts, keep * 1207)
+    project(parts, keep * 1207)
+    assert all(torch.equal(s, e) for s, e in zip(parts, expected, strict=True))
+
+
 def test_scores_within_the_budget_are_left_alone():
     values = [0.25, 1.0, 0.0, 0.5]
     assert projected(values, 1.75).tolist() == values

@@ -143,7 +143,8 @@ def _root(excess: Callable[[float], float], at_zero: float, high: float, scores:
         if abs(v - before) < cell or more == less:
             break
         before, v, more = v, v + less * (v - before) / (more - less), less
-    measured(v - cell), measured(v + cell)
+    for near in (v - cell, v + cell):
+        measured(near)
     low = 0.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2

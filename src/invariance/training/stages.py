@@ -188,7 +188,7 @@ def by_player(training: Training, state: StateDict) -> StateDict:
     plain, own = training.method.plain_name, training.state()
     parts = [name for name in training.model.state_dict() if plain(name)]
     shared = {f"{place}{plain(name)}": f"{place}{name}" for place in PLACES for name in parts}
-    slots = {plain(shared): own for own, shared in _slots(training)}
+    slots = {name: ours for ours, theirs in _slots(training) if (name := plain(theirs))}
     rest = {name: tensor for name, tensor in own.items() if plain(name) is None}
     return rest | dict(_renamed({shared.get(name, name): tensor for name, tensor in state.items()}, slots))
 
@@ -208,7 +208,7 @@ def _slots(training: Training) -> Iterable[tuple[str, str]]:
             yield f"optimiser.{player.name}.{i}", f"optimiser:{named[parameter]}"
 
 
-def _renamed(state: StateDict, slots: Mapping[str | None, str]) -> Iterable[tuple[str, Tensor]]:
+def _renamed(state: StateDict, slots: Mapping[str, str]) -> Iterable[tuple[str, Tensor]]:
     for name, tensor in state.items():
         place, _, slot = name.rpartition(".")
         yield (f"{slots[place]}.{slot}" if place in slots else name), tensor
