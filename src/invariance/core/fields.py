@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,10 +16,14 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-@cache
+_adapters: dict[type, TypeAdapter[Any]] = {}
+
+
 def adapter(kind: type) -> TypeAdapter[Any]:
     """What checks and dumps the values of a class, made once: a page of studies has thousands of them."""
-    return TypeAdapter(kind)
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
 def dumped(value: Any) -> dict[str, Any]:
