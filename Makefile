@@ -15,11 +15,14 @@ test: .venv/dev
 test-all: .venv/dev
 	$(MAKE) --no-print-directory --jobs 2 --keep-going lint pytest-all
 
+# Plugins by name: pytest would rewrite every file of hypothesis, whose plugin we do not need, in each of its processes.
+PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/pytest -p xdist -n 3 --dist loadfile --no-loadscope-reorder
+
 pytest: .venv/dev
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(PYTEST) -m "not slow"
 
 pytest-all: .venv/dev
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 # The wheel as a stranger gets it: built, installed without extras into an empty environment, used in an empty folder
 test-wheel: .venv/dev

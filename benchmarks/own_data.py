@@ -85,17 +85,17 @@ def candidates(tables: Tables, table: Table) -> tuple[Choice, dict[str, float]]:
     learner = Learner(family, (), None, "auto", 0, torch.device("cpu"))
     scores: dict[str, float] = {}
 
-    def keep(objective: Method, model: Model) -> None:
+    def keep(method: Method, model: Model) -> None:
         f = mean + scale * outputs(model, torch.from_numpy(table.new_x)).double().numpy()
-        scores[repr(objective)] = points(tables.metric, f, table.new_y)
+        scores[repr(method)] = points(tables.metric, f, table.new_y)
 
     chosen_by = criterion("auto", classes=not tables.regression)
     choice = choose(
         *(learner, environments, chosen_by, lambda line: None, LAYERS, table.parts),
-        watch=lambda one, model: keep(one.objective, model),
+        watch=lambda one, model: keep(one.method, model),
     )
     if not scores:
-        keep(choice.objective, replace(learner, hidden=choice.hidden).fit(choice.objective, environments).model)
+        keep(choice.method, replace(learner, hidden=choice.hidden).fit(choice.method, environments).model)
     return choice, scores
 
 
@@ -109,9 +109,9 @@ def measure(name: str, draw: int) -> Record:
     return {
         "table": name,
         "draw": draw,
-        "method": choice.method,
+        "method": choice.method_name,
         "hidden": list(choice.hidden),
-        "auto": scores[repr(choice.objective)],
+        "auto": scores[repr(choice.method)],
         "erm": next(iter(scores.values())),
         "best": max(scores.values()),
         "linear": peer_points(tables, linear(tables), table),

@@ -36,11 +36,11 @@ for axis, (title, slopes) in zip(axes, TABLES.items(), strict=True):
     X_new, y_new = table(600, slopes, "new")
     auto = InvariantClassifier(hidden=()).fit(X, y, environments=site)
     erm = InvariantClassifier("erm", hidden=()).fit(X, y, environments=site)
-    print(f"{title}: {auto.choice_.method}, because {auto.choice_.reason}")
+    print(f"{title}: {auto.choice_.method_name}, because {auto.choice_.reason}")
     bars = {"ERM, known": erm.score(X, y), "ERM, new": erm.score(X_new, y_new)}
     bars |= {"auto, known": auto.score(X, y), "auto, new": auto.score(X_new, y_new)}
     axis.bar(list(bars), [100 * accuracy for accuracy in bars.values()], color=["C3", "C3", "C0", "C0"], alpha=0.8)
-    axis.set_title(f"{title}: auto = {auto.choice_.method}", fontsize=10)
+    axis.set_title(f"{title}: auto = {auto.choice_.method_name}", fontsize=10)
     axis.tick_params("x", labelrotation=20)
 axes[0].set_ylabel("accuracy in %")
 plt.show()

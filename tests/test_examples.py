@@ -73,6 +73,7 @@ def test_a_penalty_in_another_loop_keeps_the_column_that_keeps_its_meaning(name)
     assert numbers(own)[-1] > 0.65
 
 
+@pytest.mark.slow
 def test_invariant_methods_stay_level_where_erm_falls():
     erm, rex, env_poe, oracle = (numbers(line) for line in run("accuracy_over_beta.py").splitlines())
     assert erm[2] > 0.8  # its gap

@@ -126,13 +126,19 @@ def use(installed: Installed) -> None:
     expect(missing, "doctor says which extras are not there", shown)
 
 
+def runs(python: str) -> bool:
+    """Whether an interpreter is here; pyenv has a command for every version, and not all of them run."""
+    found = shutil.which(python)
+    return found is not None and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+
+
 def main() -> None:
     """Build, install and use."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="the interpreter to install into")
     parser.add_argument("--versions", choices=["ours", "lowest", "newest"], default="ours")
     given = parser.parse_args()
-    if shutil.which(given.python) is None:
+    if not runs(given.python):
         print(f"{given.python}: not here, not tested")
         return
     start = time.perf_counter()

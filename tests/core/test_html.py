@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sklearn
 
-from invariance import ERM, InvariantClassifier, Scores
+from invariance import ERM, InvariantClassifier, REx, Scores
 from invariance.core.artefacts import Column, Difference, Line, Printed, Quantity, Sparkline, Table
 from invariance.core.html import html_table
 from invariance.estimators.choice import Candidate, Choice
@@ -49,9 +49,9 @@ def test_a_table_of_a_study_shows_ours_beside_printed():
 
 
 def test_a_choice_says_what_was_chosen_and_why():
-    candidates = (Candidate("erm", ERM(), 0.1, 0.9, 0.5, 1.2), Candidate("rex", ERM(l2=0.5), 0.1, 0.2, 0.6, 0.7))
-    html = Choice("rex", candidates[1].objective, "it is better", candidates=candidates)._repr_html_()
-    assert cells(html) == ["erm", "", "0.500", "1.200", "", "rex", "", "0.600", "0.700", "chosen"]
+    candidates = (Candidate(ERM(), 0.1, 0.9, 0.5, 1.2), Candidate(REx(gamma=50.0), 0.1, 0.2, 0.6, 0.7))
+    html = Choice(candidates[1].method, "it is better", candidates=candidates)._repr_html_()
+    assert cells(html) == ["erm", "", "0.500", "1.200", "", "rex", "50", "0.600", "0.700", "chosen"]
     assert "It is better. Risks" in html
 
 

@@ -87,13 +87,13 @@ def test_compare_prints_its_documented_keys_and_nothing_else(installed):
     assert sorted(path.name for path in Path().iterdir()) == ["runs.db", "runs.db-stages"]
 
 
-def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(invariance, installed):
+def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(invariance):
     trained = invariance("train", "colored-digits", "rex", "--seed", "3", "-o", "rex", "--json", *FAST)
     assert trained.err == ""
     plain = json.loads(trained.out)
     assert trained.code == (0 if plain["status"] == "finished" else 3)
     assert plain["folder"] == "rex"
-    evaluated = installed("evaluate", "rex", "--json").json
+    evaluated = invariance("evaluate", "rex", "--json").json
     last = plain["history"][-1]["test"]
     assert evaluated["by_environment"] == {name: 100 * value for name, value in last["by_environment"].items()}
     assert evaluated["agree"] == 100 * last["agree"]
@@ -103,9 +103,9 @@ def test_a_saved_model_is_evaluated_to_the_scores_it_was_trained_to(invariance, 
 
 
 def test_an_error_of_the_installed_command_is_one_line(installed):
-    done = installed("compare", "--methods", "irm1")
+    done = installed("runs", "list", "--store", "none.db")
     assert done.code == 1
-    assert done.error == "no method is called 'irm1'. Did you mean 'irmv1'?"
+    assert done.error.startswith("there is no store none.db")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["--version"], ["list", "--help"]])
@@ -545,14 +545,19 @@ def test_data_of_another_package_that_cannot_be_used_is_one_line(invariance, plu
     assert invariance("train", "faulty", "irmv1", *changes).error.startswith(FAULTS[fault])
 
 
-@pytest.mark.parametrize("family", ["bernoulli", "categorical", "gaussian"])
-def test_data_of_another_package_are_compared_trained_and_shown(invariance, plugin, family):
+def test_data_of_another_package_are_compared(invariance, plugin):
     plugin(FAULTY, data=["faulty = another_package:Faulty"])
-    changes = ["--set", f"data.family={family}", "--set", "recipe.epochs=300", "--set", "recipe.lr=0.05"]
+    changes = ["--set", "data.family=gaussian", "--set", "recipe.epochs=300", "--set", "recipe.lr=0.05"]
     (row,) = invariance(
         "compare", "--data", "faulty", "--methods", "erm", "--seeds", "1", "--workers", "1", "--json", *changes
     ).json
     assert row["data"] == "faulty"
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "categorical", "gaussian"])
+def test_data_of_another_package_are_trained_on_and_shown(invariance, plugin, family):
+    plugin(FAULTY, data=["faulty = another_package:Faulty"])
+    changes = ["--set", f"data.family={family}", "--set", "recipe.epochs=300", "--set", "recipe.lr=0.05"]
     assert invariance("train", "faulty", "erm", "-o", "run", *changes).code == 0
     assert invariance("evaluate", "run", "--json").json["by_environment"].keys() == {"Lyon"}
     assert invariance("data", "show", "faulty", "--json").json["environments"] == ["Lyon", "Oslo", "Lyon"]

@@ -52,7 +52,7 @@ def read(invariance, path: Path) -> list[int]:
     return codes
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
 def test_a_flipped_bit_ends_in_one_line_or_is_not_noticed(invariance, content, tmp_path, monkeypatch, part):
     monkeypatch.chdir(tmp_path)
     codes = []
@@ -88,10 +88,13 @@ COLUMNS = {
 }
 
 
+@pytest.mark.parametrize("odd", [ODD[::3], pytest.param(ODD, marks=pytest.mark.slow)], ids=["some", "all"])
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t, columns in COLUMNS.items() for c in columns])
-def test_a_row_that_holds_something_else_ends_in_one_line(invariance, content, tmp_path, monkeypatch, table, column):
+def test_a_row_that_holds_something_else_ends_in_one_line(
+    invariance, content, tmp_path, monkeypatch, table, column, odd
+):
     monkeypatch.chdir(tmp_path)
-    for value in ODD:
+    for value in odd:
         (path := tmp_path / "runs.db").write_bytes(content)
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (value,))

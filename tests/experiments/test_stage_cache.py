@@ -51,7 +51,13 @@ def assert_shared(spec: Spec, folder: Path, updates: int) -> None:
 # Nothing changes
 
 
-@pytest.mark.parametrize("recipe", ["two-phase", "debiased", "small-batch", "two-phase+sam", "full-batch"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        *("two-phase", "debiased"),
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ("small-batch", "two-phase+sam", "full-batch")),
+    ],
+)
 def test_every_method_has_the_same_bits_with_stages_of_others_its_own_and_none(tmp_path, recipe):
     changes = {"small-batch": {"average": 0.3}, "full-batch": {"batch_size": None, "penalty_batch_size": None}}
     for spec in [small(method, recipe, recipe=changes.get(recipe, {})) for method in METHODS.classes]:
@@ -226,7 +232,7 @@ def write(report):
         os.write(report, b"!")
 
 moments = random.Random(0)
-for _ in range(15):
+for _ in range(8):
     hear, report = os.pipe()
     writers = []
     for _ in range(2):

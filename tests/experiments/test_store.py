@@ -586,9 +586,9 @@ def test_work_is_kept_beside_the_store(tmp_path):
     assert work_folder(tmp_path / "runs.db") == tmp_path / "runs.db-work"
 
 
-# A hundred thousand runs
+# Many runs
 
-LARGE, SMALL = 100_000, 10_000
+LARGE, SMALL = 20_000, 2_000
 
 
 def crowded(path: Path, count: int) -> Store:

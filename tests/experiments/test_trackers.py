@@ -90,6 +90,7 @@ def worst_of_wandb(folder: Path) -> list[tuple[int, float]]:
     return [(row["_step"], row["test/worst"]) for row in rows]
 
 
+@pytest.mark.slow
 def test_wandb_offline(run, tmp_path):
     track(tracker("wandb", tmp_path), run)
     import wandb
@@ -105,7 +106,10 @@ def worst_of_tensorboard(folder: Path) -> list[tuple[int, float]]:
     return [(e.step, e.value) for e in EventAccumulator(str(events)).Reload().Scalars("test/worst")]
 
 
-@pytest.mark.parametrize(("name", "read"), [("tensorboard", worst_of_tensorboard), ("wandb", worst_of_wandb)])
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [pytest.param("tensorboard", worst_of_tensorboard, marks=pytest.mark.slow), ("wandb", worst_of_wandb)],
+)
 def test_train_tracks_a_run_as_it_goes(run, tmp_path, name, read):
     """By the installed command: what it leaves on disk when it has ended."""
     changes = [f"{section}.{field}={value}" for section, fields in CHANGES.items() for field, value in fields.items()]

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
 
+SLOW = pytest.mark.slow
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -32,17 +33,19 @@ def test_nothing_is_lost_or_half_written_when_a_process_is_interrupted():
     assert {scenario for scenario, _, _ in found["by_scenario"]} == set(names)
 
 
-def test_damaged_input_ends_in_one_line_or_in_a_right_answer():
-    found = measured("fuzz", "--mutations", "20")
+@pytest.mark.parametrize("mutations", [8, pytest.param(20, marks=SLOW)])
+def test_damaged_input_ends_in_one_line_or_in_a_right_answer(mutations):
+    found = measured("fuzz", "--mutations", str(mutations))
     assert len(found) == 13
     assert [finding for each in found for finding in each["wrong"]] == []
     assert max(each["megabytes"] for each in found) < 2048
 
 
-def test_drawn_configurations_end_in_a_sound_model_or_in_one_line():
-    found = measured("configurations", "--only", "0-39")
+@pytest.mark.parametrize("draws", [15, pytest.param(40, marks=SLOW)])
+def test_drawn_configurations_end_in_a_sound_model_or_in_one_line(draws):
+    found = measured("configurations", "--only", f"0-{draws - 1}")
     assert found["wrong"] == []
-    assert sum(found["outcomes"].values()) == 40
+    assert sum(found["outcomes"].values()) == draws
 
 
 def test_the_page_shows_what_was_measured():

@@ -37,7 +37,13 @@ def test_every_kind_of_table_and_figure_becomes_a_file_of_its_name(name, kind, r
     assert all(path.stat().st_size for path in files)
 
 
-@every_format
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(cls(), id=name, marks=pytest.mark.slow if name in ("pdf", "svg") else ())  # drawn as PNG is
+        for name, cls in FORMATS.classes.items()
+    ],
+)
 @pytest.mark.parametrize("names", ["hostile"], indirect=True)
 def test_a_whole_page_is_written_whatever_its_names_are(form, page, tmp_path):
     path = tmp_path / form.output

@@ -25,7 +25,7 @@ from invariance.core.rows import Rows as LabelledRows
 from invariance.tabular.labelled_rows import Schema, infer_schema, read
 from invariance.tabular.source import TableSource
 
-MALFORMED, COMMANDS = (150, 2400), 16
+MALFORMED, COMMANDS = (60, 2400), 8
 """Tables: in every run of the tests, and in the long one."""
 Rows = list[list[str]]
 Damage = Callable[[Rows, random.Random], None]

@@ -1,7 +1,7 @@
 """Trains the same cases on 1, 2 and 4 ranks, real processes that talk by gloo, and writes the weights to a folder.
 
-torch is imported once: the ranks are forks of this process. Methods are trained for 20 updates, and everything else
-that a run may have for a few, in float64, where nothing hides behind rounding; ``single`` adds methods in float32.
+torch is imported once: the ranks are forks of this process. Everything that a run may have is trained for a few
+updates, in float64, where nothing hides behind rounding; with ``single``, methods for 20, and in float32 too.
 """
 
 import os
@@ -107,8 +107,11 @@ class Case:
         return (snapshot.state() for snapshot in made)
 
 
+UPDATES = 20 if "single" in sys.argv else 8
 EVERY_METHOD = {
-    name: Case(METHODS.create(name, {"gamma": 10} if "gamma" in defaults(cls) else {}), {"epochs": 20, "warmup": 0.25})
+    name: Case(
+        METHODS.create(name, {"gamma": 10} if "gamma" in defaults(cls) else {}), {"epochs": UPDATES, "warmup": 0.25}
+    )
     for name, cls in METHODS.classes.items()
 }
 VARIANTS = {

@@ -102,7 +102,7 @@ def test_a_search_that_is_killed_while_it_writes_goes_on_as_if_it_had_not_been(b
     with Interrupted() as writes:
         expected = benches("whole").tune("irmv1", **quick)
     assert writes.count > 20
-    for at in range(2, writes.count, 7):
+    for at in range(2, writes.count, 13):
         killed = benches(str(at))
         with Interrupted(at), pytest.raises(Killed):
             killed.tune("irmv1", **quick)

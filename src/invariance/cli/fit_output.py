@@ -110,14 +110,14 @@ def _options(choice: "Choice", *, table: bool) -> str:
     """Options of the command that give the chosen model."""
     from dataclasses import asdict
 
-    fields = {name: value for name, value in asdict(choice.objective).items() if name in ("gamma", "l2", "without")}
+    fields = {name: value for name, value in asdict(choice.method).items() if name in ("gamma", "l2", "without")}
     texts = {name: f"{value:.17g}" if isinstance(value, float) else str(list(value)) for name, value in fields.items()}
     settings = [
         f"--set 'method.{name}={text}'" if "[" in text else f"--set method.{name}={text}"
         for name, text in texts.items()
     ]
     hidden = ["--hidden", ",".join(map(str, choice.hidden)) or "none"] if table else []
-    return " ".join(["--method", choice.method, *settings, *hidden])
+    return " ".join(["--method", choice.method_name, *settings, *hidden])
 
 
 def show_model(

@@ -18,10 +18,10 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from invariance.core.errors import BadValue, InvarianceError, UnknownName
-from invariance.core.fields import dumped
+from invariance.core.fields import adapter, dumped
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class Catalogue(Generic[T]):
         if unknown := fields.keys() - set(known):
             raise UnknownName.of(f"field of {self.kind} {name!r}", min(unknown), known)
         try:
-            return TypeAdapter(cls).validate_python(fields)
+            return adapter(cls).validate_python(fields)
         except ValidationError as error:
             raise BadValue.of(error, f"{self.kind} {name!r}") from None
 

@@ -16,13 +16,23 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+_adapters: dict[type, TypeAdapter[Any]] = {}
+
+
+def adapter(kind: type) -> TypeAdapter[Any]:
+    """What checks and dumps the values of a class, made once: a page of studies has thousands of them."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
 def dumped(value: Any) -> dict[str, Any]:
     """The fields of a value as plain data.
 
     Fields that its class lists as ``later_fields`` are left out at their default: runs that were stored before there
     were such fields keep their keys.
     """
-    plain: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json")
+    plain: dict[str, Any] = adapter(type(value)).dump_python(value, mode="json")
     later = getattr(value, "later_fields", ())
     return {
         field.name: plain[field.name]

@@ -12,7 +12,7 @@
 Large tables are subsampled, so that the choice does not cost more on a larger table.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -29,6 +29,7 @@ from invariance.estimators.choice import Candidate, Choice, decide
 from invariance.estimators.learner import Fit, Learner, subsample
 from invariance.evaluation.metrics import Criterion, relative_risk
 from invariance.evaluation.scores import outputs
+from invariance.methods import METHODS
 from invariance.methods.base import Method
 from invariance.models.base import Model
 
@@ -70,13 +71,13 @@ def choose(
     """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
-    erm = defaults.objective("erm", entropy=defaults.relative_entropy(sample, learner.family))
+    erm = defaults.named("erm", entropy=defaults.relative_entropy(sample, learner.family))
     learner, f = _architecture(learner, erm, sample, layers)
     log(f"hidden layers: {learner.hidden or 'none'}")
     adverse = adverse_site(sample, learner.family, f, parts)
     if adverse is None:
         reason = "no effect of a column varies between environments by more than chance explains"
-        chosen = Choice("erm", erm, reason)
+        chosen = Choice(erm, reason)
     else:
         methods = defaults.candidates(sample, learner.family, subsets(adverse.columns, sample[0].x.shape[1]))
         candidates = []
@@ -86,7 +87,7 @@ def choose(
         varying = tuple(i for column in adverse.columns for i in column)
         chosen = decide(candidates, criterion, adverse.probability)
         chosen = replace(chosen, varying=varying, p_value=adverse.p_value, probability=adverse.probability)
-    return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.objective, environments))
+    return replace(chosen, hidden=learner.hidden, recipe=learner.recipe(chosen.method, environments))
 
 
 def subsets(varying: Sequence[tuple[int, ...]], inputs: int) -> list[tuple[int, ...]]:
@@ -132,29 +133,28 @@ def _cross_fitted(learner: Learner, erm: Method, sample: Sequence[Environment]) 
 
 def _scored(
     learner: Learner,
-    methods: Mapping[str, Sequence[Method]],
+    methods: Sequence[Method],
     sample: Sequence[Environment],
     adverse: AdverseSite,
     criterion: Criterion,
     log: Log,
 ) -> Iterator[tuple[Candidate, Model]]:
     """Every candidate that can be trained, and its model."""
-    named = [(method, objective) for method, objectives in methods.items() for objective in objectives]
-    fits = learner.fit_all([Fit(objective, tuple(sample)) for _, objective in named], checkpoints=1)
-    for (method, objective), trained in zip(named, fits, strict=True):
+    fits = learner.fit_all([Fit(method, tuple(sample)) for method in methods], checkpoints=1)
+    for method, trained in zip(methods, fits, strict=True):
+        name = METHODS.name(method)
         if isinstance(trained, Diverged):
-            if method == "erm":
+            if name == "erm":
                 raise trained
-            log(f"{method} is not a candidate: {trained}")
+            log(f"{name} is not a candidate: {trained}")
             continue
-        candidate = _candidate(method, objective, trained.model, learner, (sample, adverse.environments), criterion)
-        log(f"{method}: {criterion} costs {candidate.cost:.3f}, at the adverse site {candidate.adverse_cost:.3f}")
+        candidate = _candidate(method, trained.model, learner, (sample, adverse.environments), criterion)
+        log(f"{name}: {criterion} costs {candidate.cost:.3f}, at the adverse site {candidate.adverse_cost:.3f}")
         yield candidate, trained.model
 
 
 def _candidate(
-    method: str,
-    objective: Method,
+    method: Method,
     model: Model,
     learner: Learner,
     sites: tuple[Sequence[Environment], Sequence[Environment]],
@@ -168,4 +168,4 @@ def _candidate(
         y = batch.y.cpu().numpy()
         costs.append(criterion.cost(predicted, y, weight))
         risks.append(relative_risk(predicted, y, weight))
-    return Candidate(method, objective, costs[0], costs[1], risks[0], risks[1])
+    return Candidate(method, costs[0], costs[1], risks[0], risks[1])

@@ -162,7 +162,7 @@ class Invariant(Predictor):
     def _learn(self, environments: list[Environment], family: Family, parts: Sequence[slice]) -> None:
         learner = self._learner(family)
         self.choice_: Choice | None = None
-        self.method_ = self._objective(learner, environments, parts)
+        self.method_ = self._named_or_chosen(learner, environments, parts)
         if self.choice_:
             learner = replace(learner, hidden=self.choice_.hidden)
         self.hidden_ = learner.hidden
@@ -206,23 +206,23 @@ class Invariant(Predictor):
             raise BadValue(f"hidden is {self.hidden!r}; expected widths of layers, for example (64, 32)")
         return tuple(int(width) for width in widths)
 
-    def _objective(self, learner: Learner, environments: list[Environment], parts: Sequence[slice]) -> Method:
+    def _named_or_chosen(self, learner: Learner, environments: list[Environment], parts: Sequence[slice]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
         chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
         entropy = defaults.relative_entropy(environments, learner.family)
-        named = None if self.method == "auto" else defaults.objective(self.method, self.recipe, entropy=entropy)
+        named = None if self.method == "auto" else defaults.named(self.method, self.recipe, entropy=entropy)
         if named and named.oracle:
             raise BadValue(f"{named.title} needs inputs without their spurious part; name another method")
         if len(environments) == 1 and not (named and named.needs_environments == 1):
             warnings.warn(SINGLE_ENVIRONMENT, UserWarning, stacklevel=5)
-            return defaults.objective("erm", entropy=entropy)
+            return defaults.named("erm", entropy=entropy)
         if named:
             return named
         table = self.features is None and len(self.input_shape_) == 1
         layers = defaults.LAYERS if self.hidden is None and table else ()
         self.choice_ = choose(learner, environments, chosen_by, self._log, layers, parts)
         self._log(f"chose {self.choice_}: {self.choice_.reason}")
-        return self.choice_.objective
+        return self.choice_.method
 
     def _log(self, line: str) -> None:
         if self.verbose:

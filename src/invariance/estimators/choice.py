@@ -27,16 +27,19 @@ MAX_RISK = 0.99
 class Candidate:
     """A method, and its cost on the rows as they are and at the adverse site, by the criterion of the choice.
 
-    ``method`` is its name, ``objective`` the method with its fields. ``risk`` and ``adverse_risk`` are mean losses in
-    units of the best constant's, after temperature scaling.
+    ``risk`` and ``adverse_risk`` are mean losses in units of the best constant's, after temperature scaling.
     """
 
-    method: str
-    objective: Method
+    method: Method
     cost: float
     adverse_cost: float
     risk: float
     adverse_risk: float
+
+    @property
+    def method_name(self) -> str:
+        """The method's name."""
+        return METHODS.name(self.method)
 
     def expected_risk(self, criterion: Criterion, probability: float) -> float:
         """The higher risk with this probability, else that on the rows as they are; for a mean, always the latter."""
@@ -53,15 +56,14 @@ def _expected(as_it_is: float, adverse: float, probability: float) -> float:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and why: ``objective``, ``hidden`` layers and ``recipe`` give the same model by name.
+    """What was chosen, and why: ``method``, ``hidden`` layers and ``recipe`` give the same model by name.
 
     ``varying`` are the inputs of the columns whose effects vary between environments, ``p_value`` that of the test that
     none does, and ``probability`` that one does, given the data. ``supported`` is false where no candidate is of use at
     the adverse site. Of the candidates, ERM is the first.
     """
 
-    method: str
-    objective: Method
+    method: Method
     reason: str
     hidden: tuple[int, ...] = ()
     recipe: Recipe | None = None
@@ -71,46 +73,60 @@ class Choice:
     probability: float = 0.0
     supported: bool = True
 
+    @property
+    def method_name(self) -> str:
+        """The method's name."""
+        return METHODS.name(self.method)
+
     def __str__(self) -> str:
         """What gives the same model by name: the method, its fields, and its hidden layers."""
-        fields = {name: value for name, value in METHODS.dump(self.objective).items() if name != "name"}
+        fields = {name: value for name, value in METHODS.dump(self.method).items() if name != "name"}
         fields |= {"hidden": self.hidden}
         fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
-        return f"{self.method} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
+        return f"{self.method_name} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
     def _repr_html_(self) -> str:
         header = ("candidate", "γ", "risk as it is", "where effects turn", "")
         rows = [
             (
-                *(each.method, f"{gamma:,.0f}" if (gamma := getattr(each.objective, "gamma", None)) else ""),
-                *(each.risk, each.adverse_risk, "chosen" if each.objective == self.objective else ""),
+                *(each.method_name, f"{gamma:,.0f}" if (gamma := getattr(each.method, "gamma", None)) else ""),
+                *(each.risk, each.adverse_risk, "chosen" if each.method == self.method else ""),
             )
             for each in self.candidates
         ]
         notes = f"{self.reason[:1].upper()}{self.reason[1:]}. Risks are in units of the best constant's."
-        return html_table(header, rows, title=f"Method: {self.method}", notes=notes)
+        return html_table(header, rows, title=f"Method: {self.method_name}", notes=notes)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that :meth:`from_json` reads back."""
-        plain = [{**vars(c), "objective": METHODS.dump(c.objective)} for c in self.candidates]
+        """Plain data that :meth:`from_json` reads back.
+
+        In files, ``method`` is the name, and ``objective`` the fields.
+        """
         recipe = TypeAdapter(Recipe | None).dump_python(self.recipe, mode="json")
-        return {**vars(self), "objective": METHODS.dump(self.objective), "candidates": plain, "recipe": recipe}
+        plain = {**vars(self), "candidates": [_named(vars(c)) for c in self.candidates], "recipe": recipe}
+        return _named(plain)
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> "Choice":
         """The choice that :meth:`to_json` made this of; of earlier versions, without the candidates."""
-        objective = METHODS.load(plain["objective"])
         if "recipe" not in plain:
-            return cls(plain["method"], objective, plain["reason"])
-        candidates = [Candidate(**{**c, "objective": METHODS.load(c["objective"])}) for c in plain["candidates"]]
+            return cls(METHODS.load(plain["objective"]), plain["reason"])
         restored = {
-            "objective": objective,
             "hidden": tuple(plain["hidden"]),
             "recipe": TypeAdapter(Recipe | None).validate_python(plain["recipe"]),
-            "candidates": tuple(candidates),
+            "candidates": tuple(Candidate(**_loaded(c)) for c in plain["candidates"]),
             "varying": tuple(plain["varying"]),
         }
-        return cls(**{**plain, **restored})
+        return cls(**{**_loaded(plain), **restored})
+
+
+def _named(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {**plain, "method": METHODS.name(plain["method"]), "objective": METHODS.dump(plain["method"])}
+
+
+def _loaded(plain: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in plain.items() if name != "objective"}
+    return {**fields, "method": METHODS.load(plain["objective"])}
 
 
 def decide(candidates: Sequence[Candidate], criterion: Criterion, probability: float = 1.0) -> Choice:
@@ -122,17 +138,17 @@ def decide(candidates: Sequence[Candidate], criterion: Criterion, probability: f
     useful = [each for each in candidates if each.expected_risk(criterion, probability) < MAX_RISK]
     if not useful:
         reason = "effects vary so much between environments that no method is of use where they turn against it"
-        return Choice("erm", erm.objective, reason, candidates=tuple(candidates), supported=False)
+        return Choice(erm.method, reason, candidates=tuple(candidates), supported=False)
     best = _preferred([(each, each.expected_cost(criterion, probability)) for each in useful])
     if best is erm:
         vary = "vary" if probability > CERTAIN else f"may vary (with a probability of {probability:.0%})"
         reason = f"effects of columns {vary} between environments, but no method gains enough over ERM"
-        return Choice("erm", erm.objective, reason, candidates=tuple(candidates))
+        return Choice(erm.method, reason, candidates=tuple(candidates))
     reason = (
         "where the effects that vary between environments turn against the model, its risk is "
         f"{best.adverse_risk:.2f} of a constant's, and ERM's is {erm.adverse_risk:.2f}"
     )
-    return Choice(best.method, best.objective, reason, candidates=tuple(candidates))
+    return Choice(best.method, reason, candidates=tuple(candidates))
 
 
 def _preferred(candidates: Sequence[tuple[Candidate, float]]) -> Candidate:
@@ -148,5 +164,5 @@ def _preferred(candidates: Sequence[tuple[Candidate, float]]) -> Candidate:
 
 
 def _place(candidate: Candidate) -> tuple[int, int]:
-    left_out = len(candidate.objective.without) if isinstance(candidate.objective, SubsetERM) else 0
-    return PREFERENCE.get(candidate.method, len(PREFERENCE)), left_out
+    left_out = len(candidate.method.without) if isinstance(candidate.method, SubsetERM) else 0
+    return PREFERENCE.get(candidate.method_name, len(PREFERENCE)), left_out

@@ -44,7 +44,7 @@ MIN_ENTROPY = 0.02
 """Labels of less entropy, in units of the highest possible, count as if they had this."""
 
 
-def objective(method: str | Method, given: GivenRecipe = "auto", *, entropy: float = 1.0, **fields: Any) -> Method:
+def named(method: str | Method, given: GivenRecipe = "auto", *, entropy: float = 1.0, **fields: Any) -> Method:
     """The method, with a table's defaults where it is given by name, changed by ``fields``.
 
     Losses are as small as the labels' ``entropy``, so l2 falls with it, and γ, the weight of a product of two losses or
@@ -61,16 +61,15 @@ def objective(method: str | Method, given: GivenRecipe = "auto", *, entropy: flo
 
 def candidates(
     environments: Sequence[Environment], family: Family, subsets: Collection[tuple[int, ...]] = ()
-) -> dict[str, tuple[Method, ...]]:
-    """The methods that ``method="auto"`` compares, by name, ERM first; ``subsets`` of columns may be left out."""
+) -> list[Method]:
+    """The methods that ``method="auto"`` compares, ERM first; ``subsets`` of columns may be left out."""
     entropy = relative_entropy(environments, family)
     names = ("erm", "env-poe") if debiasable(environments, family) else ("erm",)
-    found: dict[str, tuple[Method, ...]] = {name: (objective(name, entropy=entropy),) for name in names}
-    if subsets:
-        found["subset-erm"] = tuple(objective("subset-erm", entropy=entropy, without=each) for each in subsets)
-    for name, gammas in GAMMAS.items():
-        found[name] = tuple(objective(name, entropy=entropy, gamma=gamma) for gamma in gammas)
-    return found
+    return [
+        *(named(name, entropy=entropy) for name in names),
+        *(named("subset-erm", entropy=entropy, without=each) for each in subsets),
+        *(named(name, entropy=entropy, gamma=gamma) for name, gammas in GAMMAS.items() for gamma in gammas),
+    ]
 
 
 def relative_entropy(environments: Sequence[Environment], family: Family) -> float:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, final
 
-from pydantic import NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
+from pydantic import NonNegativeInt, PositiveInt, ValidationError
 from pydantic.dataclasses import dataclass as validated
 
 from invariance.core.errors import BadValue, UnknownName
-from invariance.core.fields import STRICT, dumped
+from invariance.core.fields import STRICT, adapter, dumped
 from invariance.data import DATA
 from invariance.data.base import DataSet
 from invariance.data.formats.digest import digest
@@ -145,7 +145,7 @@ class Spec:
             "recipe": {"name": self.recipe_name, **how},
             "seed": self.seed,
             "hold_out": self.hold_out,
-            "evaluation": TypeAdapter(Evaluation).dump_python(self.evaluation, mode="json"),
+            "evaluation": adapter(Evaluation).dump_python(self.evaluation, mode="json"),
             **({"start": self.start} if self.start else {}),
         }
 
@@ -192,7 +192,7 @@ def _evaluation(values: Mapping[str, Any]) -> Evaluation:
     for name in values.keys() - set(known):
         raise UnknownName.of("field of an evaluation", name, known)
     try:
-        return TypeAdapter(Evaluation).validate_python(values)
+        return adapter(Evaluation).validate_python(values)
     except ValidationError as error:
         raise BadValue.of(error, "evaluation") from None
 

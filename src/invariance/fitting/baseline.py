@@ -32,7 +32,7 @@ def assess(
     if method := _baseline(estimator):
         fitted[method.title] = _fit(estimator, method, rows)
     models = [assessed(title, one, partial(_fit, estimator, one.method_)) for title, one in fitted.items()]
-    erm = fitted.get(defaults.objective("erm").title, estimator)
+    erm = fitted.get(defaults.named("erm").title, estimator)
     adverse = adverse_headlines(list(fitted.values()), erm, rows, headline)
     if adverse:
         models = [replace(model, adverse=value) for model, value in zip(models, adverse[1], strict=True)]
@@ -56,14 +56,14 @@ def _baseline(estimator: Invariant) -> Method | None:
     """ERM; where the model is ERM itself, the best invariant method; None with one environment."""
     if len(estimator.environments_) < 2:
         return None
-    erm = defaults.objective("erm")
+    erm = defaults.named("erm")
     if estimator.method_.title != erm.title:
         return METHODS.create("erm", {"l2": getattr(estimator.method_, "l2", defaults.FIELDS["l2"])})
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
-    invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
-    return min(invariant, key=lambda c: c.adverse_risk).objective if invariant else defaults.objective("env-poe")
+    invariant = [candidate for candidate in candidates if candidate.method.title != erm.title]
+    return min(invariant, key=lambda c: c.adverse_risk).method if invariant else defaults.named("env-poe")
 
 
-def _fit(estimator: Invariant, objective: Method, rows: Rows) -> Invariant:
-    again: Invariant = clone(estimator).set_params(method=objective, hidden=estimator.hidden_)
+def _fit(estimator: Invariant, method: Method, rows: Rows) -> Invariant:
+    again: Invariant = clone(estimator).set_params(method=method, hidden=estimator.hidden_)
     return again.fit_rows(rows)

@@ -29,7 +29,7 @@ def widths(hidden: str | None) -> tuple[int, ...] | None:
 
 def changed_method(name: str, changes: Mapping[str, Any]) -> Method:
     """The method with a table's defaults, and some fields changed."""
-    return METHODS.load(METHODS.dump(defaults.objective(name)) | dict(changes))
+    return METHODS.load(METHODS.dump(defaults.named(name)) | dict(changes))
 
 
 def changed_recipe(given: str | Recipe | Mapping[str, Any], changes: Mapping[str, Any]) -> Any:

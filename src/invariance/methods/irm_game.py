@@ -81,7 +81,7 @@ class IRMGame(Method):
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2.5e-4},
         "small-batch": {"lr": 2.5e-4},
-        "two-phase": {"penalty_batch_size": 50_000, "penalty_dropout": 0.0, "epochs": 22, "warmup": 3 / 11},
+        "two-phase": {"penalty_batch_size": 50_000, "penalty_dropout": 0.0, "epochs": 66, "warmup": 1 / 11},
         "debiased": {"lr": 2e-3},
     }
     profiles: ClassVar[Preferences] = {

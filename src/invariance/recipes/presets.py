@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from invariance.core.errors import BadValue, UnknownName
+from invariance.core.fields import adapter
 from invariance.recipes.recipe import Recipe
 
 Protocol = Literal["full-batch", "small-batch", "short", "two-phase", "debiased"]
@@ -122,7 +123,7 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
     if unknown := fields.keys() - Recipe.__dataclass_fields__.keys():
         raise UnknownName.of("field of a recipe", min(unknown), Recipe.__dataclass_fields__)
     try:
-        return TypeAdapter(Recipe).validate_python(fields)
+        return adapter(Recipe).validate_python(fields)
     except ValidationError as error:
         raise BadValue.of(error, f"recipe {name!r}") from None
 

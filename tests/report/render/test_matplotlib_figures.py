@@ -11,7 +11,10 @@ from invariance.report.render.matplotlib_figures import draw
 
 @pytest.mark.parametrize(
     ("names", "how"),
-    [("ordinary", "png"), ("hostile", "png"), ("hostile", "svg"), ("hostile", "pdf")],
+    [
+        pytest.param("ordinary", "png", marks=pytest.mark.slow),
+        *(("hostile", how) for how in ("png", "svg", "pdf")),
+    ],
     indirect=["names"],
 )
 def test_every_artefact_is_drawn(artefacts, tmp_path, how):
