@@ -21,6 +21,7 @@ from invariance.estimators.base import Invariant
 from invariance.estimators.regressor import InvariantRegressor
 from invariance.fitting.labels import LabelMatcher
 from invariance.fitting.model import Fitted
+from invariance.recipes.optimiser import LBFGS
 
 MIN_ROWS = 20
 """With fewer rows, nothing can be said about a site."""
@@ -105,7 +106,7 @@ def _parts(fitted: Fitted, path: Path, notes: list[str]) -> Iterator[tuple[np.nd
 def _fitted(f: Tensor, y: Tensor, family: Family) -> Scaling:
     log_scale = torch.zeros((), dtype=f.dtype, requires_grad=True)
     shift = torch.zeros(f.shape[1], dtype=f.dtype, requires_grad=True)
-    steps = torch.optim.LBFGS([log_scale, shift], max_iter=100, line_search_fn="strong_wolfe")
+    steps = LBFGS([log_scale, shift], max_iter=100, line_search_fn="strong_wolfe")
 
     def closure() -> float:
         steps.zero_grad()

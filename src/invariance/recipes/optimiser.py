@@ -4,6 +4,7 @@ Optimisers of our own around torch's kernels: the step of a small network takes 
 makes around it, and these import torch's compiler, which takes a second.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, final
@@ -206,3 +207,10 @@ class LayerwiseAdam(Optimiser):
 
 
 AnyOptimiser = Annotated[Adam | SGD | LALR, Discriminator("kind")]
+
+
+class LBFGS(torch.optim.LBFGS):
+    """torch's own, without the wrappers that import torch's compiler in order to hide from it."""
+
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)

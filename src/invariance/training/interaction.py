@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from invariance.core.batch import Batch
+from invariance.recipes.optimiser import LBFGS
 
 LEVEL = 0.01
 """The interaction must improve predictions of held-out rows, at this level."""
@@ -142,7 +143,7 @@ def _asked(found: Posterior, data: Batch) -> tuple[Tensor, Callable[[Tensor], Te
 
 def minimise(loss: Callable[[], Tensor], parameters: list[Tensor]) -> None:
     """Move the parameters to a minimum, by L-BFGS."""
-    fit = torch.optim.LBFGS(parameters, max_iter=60, line_search_fn="strong_wolfe", tolerance_change=1e-12)
+    fit = LBFGS(parameters, max_iter=60, line_search_fn="strong_wolfe", tolerance_change=1e-12)
 
     def closure() -> float:
         fit.zero_grad()
