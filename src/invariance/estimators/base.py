@@ -63,7 +63,8 @@ class Invariant(Predictor):
     ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: ERM, unless effects of columns vary between
     environments and another method is better where they turn against the model (``choice_`` says why). ``metric`` is
     what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
-    numbers, in the worst case, or on average with ``"mean-"`` before it. ``recipe`` is a name, a :class:`Recipe`, or
+    numbers, in the worst case, or on average with ``"mean-"`` before it. ``positive`` is the positive class of two,
+    which average precision is about; None is the second of ``classes_``. ``recipe`` is a name, a :class:`Recipe`, or
     ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
     changes fields of ``"auto"``. ``hidden`` are the widths of hidden layers, ``()`` for a linear model; None is a
     linear model unless ``"auto"`` finds a hidden layer better. ``features`` replaces them: an architecture such as
@@ -97,6 +98,7 @@ class Invariant(Predictor):
         *,
         recipe: str | Recipe | Mapping[str, Any] = "auto",
         metric: str = "auto",
+        positive: Any = None,
         hidden: Sequence[int] | None = None,
         features: Features | None = None,
         selection: str = "last",
@@ -109,6 +111,7 @@ class Invariant(Predictor):
         self.method = method
         self.recipe = recipe
         self.metric = metric
+        self.positive = positive
         self.hidden = hidden
         self.features = features
         self.selection = selection
@@ -208,7 +211,7 @@ class Invariant(Predictor):
 
     def _objective(self, learner: Learner, environments: list[Environment], parts: Sequence[slice]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
-        chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
+        chosen_by = criterion(self.metric, classes=learner.family.labels > 0, positive=self._positive_code())
         entropy = defaults.relative_entropy(environments, learner.family)
         named = None if self.method == "auto" else defaults.objective(self.method, self.recipe, entropy=entropy)
         if named and named.oracle:
@@ -223,6 +226,18 @@ class Invariant(Predictor):
         self.choice_ = choose(learner, environments, chosen_by, self._log, layers, parts)
         self._log(f"chose {self.choice_}: {self.choice_.reason}")
         return self.choice_.objective
+
+    def _positive_code(self) -> int:
+        """Of the positive class of two."""
+        classes = getattr(self, "classes_", np.arange(0)).tolist()
+        if self.positive is None:
+            return 1
+        if len(classes) != 2:
+            kind = f"{len(classes)} classes" if classes else "numbers"
+            raise BadValue(f"positive is {self.positive!r}, which is for two classes; y has {kind}")
+        if self.positive not in classes:
+            raise UnknownName.of("class", str(self.positive), map(str, classes))
+        return classes.index(self.positive)
 
     def _log(self, line: str) -> None:
         if self.verbose:

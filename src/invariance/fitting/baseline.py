@@ -38,15 +38,19 @@ def assess(
         models = [replace(model, adverse=value) for model, value in zip(models, adverse[1], strict=True)]
     parts = rows.parts or columns
     names, counts = np.unique(rows.y, return_counts=True) if classes else ((), np.zeros(0, dtype=int))
+    found = list(zip(map(str, names), counts.tolist(), strict=True))
+    if len(found) == 2 and str(estimator.positive_) == found[0][0]:
+        found.reverse()
     return Assessment(
         models[0],
         models[1] if len(models) > 1 else None,
         estimator.choice_.reason if estimator.choice_ else "",
-        tuple(zip(map(str, names), counts.tolist(), strict=True)),
+        tuple(found),
         len(rows),
         len(estimator.environments_),
         headline,
         names_of([i for column in adverse[0].columns for i in column], parts) if adverse else None,
+        adverse[0].p_value if adverse else None,
         names_of(getattr(estimator.method_, "without", ()), parts),
         rows.unit,
     )
