@@ -57,7 +57,11 @@ def assess(
 
 
 def _baseline(estimator: Invariant) -> Method | None:
-    """ERM; where the model is ERM itself, the best invariant method; None with one environment."""
+    """ERM; where the model is ERM itself, the best invariant method; None with one environment.
+
+    Where no candidates were compared, that is Env-PoE, or REx with many environments: a posterior of each row over a
+    thousand of them would take gigabytes.
+    """
     if len(estimator.environments_) < 2:
         return None
     erm = defaults.objective("erm")
@@ -65,7 +69,9 @@ def _baseline(estimator: Invariant) -> Method | None:
         return METHODS.create("erm", {"l2": getattr(estimator.method_, "l2", defaults.FIELDS["l2"])})
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
     invariant = [candidate for candidate in candidates if candidate.objective.title != erm.title]
-    return min(invariant, key=lambda c: c.adverse_risk).objective if invariant else defaults.objective("env-poe")
+    if invariant:
+        return min(invariant, key=lambda c: c.adverse_risk).objective
+    return defaults.objective("env-poe" if len(estimator.environments_) <= defaults.MAX_ENVIRONMENTS else "rex")
 
 
 def _fit(estimator: Invariant, objective: Method, rows: Rows) -> Invariant:
