@@ -171,11 +171,12 @@ def test_warnings_are_there_where_they_are_true_and_nowhere_else(grid):
         assert ("No invariant method is clearly better" in text) == (model.title == "ERM" and bool(assessment.reason))
 
 
-@pytest.mark.parametrize(("p", "words"), [(None, "."), (2e-5, " (p < 0.001)."), (0.0312, " (p = 0.031).")])
+@pytest.mark.parametrize(("p", "words"), [(None, ""), (2e-5, "p < 0.001"), (0.0312, "p = 0.031")])
 def test_a_column_whose_effect_differs_is_named_with_the_test_that_says_so(assessment, p, words):
     made = assessment(EVEN, UNEVEN, adverse=(0.8, 0.3), p_value=p)
-    found = "The effect of tint on the label differs between sites, by a test at the 5 % level over all columns"
-    assert f"{found}{words} " in sentences(made)
+    found = "The effect of tint on the label differs between sites, by a test at the 5 % level"
+    number = f" ({words}, corrected for the number of columns)" if words else ""
+    assert f"{found}{number}. " in sentences(made)
     assert "chance" not in sentences(made)
 
 

@@ -115,7 +115,7 @@ class Criterion:
 
 def positive_last(predicted: Array, y: Array) -> tuple[Array, Array]:
     """Two classes in the other order; a label that is neither stays so."""
-    return predicted[:, ::-1], np.where(y < 2, 1 - y, y)
+    return predicted[:, [1, 0]], np.where(y < 2, 1 - y, y)
 
 
 def criterion(name: str, *, classes: bool, positive: int = 1) -> Criterion:

@@ -185,7 +185,7 @@ def predictions(fitted: Invariant, x: Any) -> Predictions:
     answers: Predictions = fitted.predict_rows(x)
     if not hasattr(fitted, "classes_"):
         return answers[:, 0]
-    return answers[:, ::-1] if _first_is_positive(fitted) else answers
+    return answers[:, [1, 0]] if _first_is_positive(fitted) else answers
 
 
 def targets(fitted: Invariant, rows: Rows) -> NDArray[Any]:

@@ -26,7 +26,7 @@ MAX_OVERCONFIDENCE = 0.05
 """The largest difference between confidence and accuracy without a warning."""
 MIN_IMPORTANCE = 0.03
 """The smallest difference in permutation importance that is mentioned."""
-TEST = "a test at the 5 % level over all columns"
+TEST = "a test at the 5 % level"
 """That no effect of a column varies between sites (`estimators/adverse.py`)."""
 MAX_COLUMNS = 3
 """The largest number of columns that the advice names."""
@@ -176,7 +176,9 @@ def _varying(assessment: Assessment) -> Iterator[str]:
 
 def _p_value(assessment: Assessment) -> str:
     p = assessment.p_value
-    return "" if p is None else " (p < 0.001)" if p < 0.001 else f" (p = {p:.2g})"
+    if p is None:
+        return ""
+    return f" (p {'< 0.001' if p < 0.001 else f'= {p:.2g}'}, corrected for the number of columns)"
 
 
 def _worst(assessment: Assessment) -> Iterator[str]:
