@@ -116,7 +116,7 @@ def _fitted(f: Tensor, y: Tensor, family: Family) -> Scaling:
         return float(loss.detach())
 
     with torch.enable_grad():
-        steps.step(closure)
+        steps.step(closure)  # type: ignore[no-untyped-call]
     return Scaling(float(log_scale.detach().exp()), shift.detach())
 
 

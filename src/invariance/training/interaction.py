@@ -152,7 +152,7 @@ def minimise(loss: Callable[[], Tensor], parameters: list[Tensor]) -> None:
         return float(value.detach())
 
     with torch.enable_grad():
-        fit.step(closure)
+        fit.step(closure)  # type: ignore[no-untyped-call]
 
 
 def weights(data: Batch) -> Tensor:
