@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
+from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.device import resolved
@@ -22,7 +23,7 @@ from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import choose, folds
 from invariance.estimators.canonical import rows_by_content
-from invariance.estimators.choice import Choice
+from invariance.estimators.choice import MAX_RISK, Choice
 from invariance.estimators.inputs import (
     EncodedTable,
     checked_weights,
@@ -36,7 +37,7 @@ from invariance.estimators.learner import Fit, Learner, Trained, subsample, vali
 from invariance.estimators.network import Features
 from invariance.estimators.predictor import Predictor
 from invariance.estimators.threads import threads_for
-from invariance.evaluation.metrics import criterion
+from invariance.evaluation.metrics import criterion, relative_risk
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
 from invariance.recipes.recipe import Recipe
@@ -180,12 +181,17 @@ class Invariant(Predictor):
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
         self.module_ = trained.at(chosen.step)
-        if chosen.collapsed:
-            self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
-            warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
         scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)
         batch = Batch.of(scored, family)
-        self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
+        f = outputs(self.module_, batch.x)
+        self.scores_ = Scores.of_batch(batch, f, [e.name for e in scored])
+        if chosen.collapsed and not self._says_something(f, batch):
+            self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
+            warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
+
+    def _says_something(self, f: Tensor, batch: Batch) -> bool:
+        """Whether probabilities are better than a constant's: those of a rare class may be, and never reach a half."""
+        return batch.family.labels > 0 and relative_risk(self._answers(f), batch.y.cpu().numpy()) < MAX_RISK
 
     def _learner(self, family: Family) -> Learner:
         self._check_selection()
