@@ -83,12 +83,12 @@ def test_who_is_better_at_what_is_true(grid):
         if assessment.model.title == "ERM" or not assessment.baseline:
             continue
         text, found = verdict(assessment).headline, aspects(assessment)
-        clauses = re.findall(r"(IRMv1 is better|ERM is better|the two are about equally good) ([^;.]*)", text)
+        clauses = re.findall(r"(IRMv1 is better|ERM is better|[Tt]he two are about equally good) ([^;.]*)", text)
         said = {place: who for who, places in clauses for place in places.split(" and ")}
         assert said.keys() == found.keys()
         for place, who in said.items():
             gain = found[place]
-            expected = "the two" if abs(gain) < MIN_DIFFERENCE else "IRMv1" if gain > 0 else "ERM"
+            expected = ("the two", "The two") if abs(gain) < MIN_DIFFERENCE else "IRMv1" if gain > 0 else "ERM"
             assert who.startswith(expected)
             judged += 1
     assert judged > 100
@@ -194,6 +194,11 @@ def test_a_headline_reads_as_english(assessment):
         "79 % (Graz), ERM 30 % (Graz). Where effects turn, ERM would have 20 %. IRMv1 is better on average over these "
         "sites and at its worst site and where effects turn."
     )
+
+
+def test_sentences_begin_with_a_capital_letter(grid):
+    for assessment in grid:
+        assert not re.findall(r"[.?!] [a-z]", sentences(assessment))
 
 
 def test_numbers_have_the_right_noun():

@@ -114,7 +114,8 @@ def _beside_erm(assessment: Assessment, erm: AssessedModel) -> Iterator[str]:
         yield f"Where effects turn, ERM would have {headline.show(erm.adverse)}."
         aspects.append(("where effects turn", model.adverse, erm.adverse))
     if aspects:
-        yield f"{'; '.join(_judged(headline, model.title, aspects))}."
+        judged = "; ".join(_judged(headline, model.title, aspects))
+        yield f"{judged[:1].upper()}{judged[1:]}."
 
 
 def _judged(headline: Headline, title: str, aspects: list[tuple[str, float, float]]) -> Iterator[str]:
