@@ -91,7 +91,7 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     """A field; of many numbers one after another, the first and the last."""
-    if not isinstance(value, list) or not all(isinstance(number, int) for number in value):
+    if not isinstance(value, list) or not value or not all(isinstance(number, int) for number in value):
         return str(value)
     starts = [i for i, number in enumerate(value) if not i or number != value[i - 1] + 1]
     runs = [value[a:b] for a, b in zip(starts, [*starts[1:], len(value)], strict=True)]
