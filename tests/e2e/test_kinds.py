@@ -125,6 +125,25 @@ def test_a_threshold_and_a_cost_that_means_it_give_the_same_report(table, tmp_pa
     assert "at a probability of 50.0 %" not in text
 
 
+def test_the_positive_class_is_the_one_that_was_named(table, tmp_path, invariance):
+    options = ("--label", "sick", "--ignore", "cost", *QUICK[:2], *QUICK[3:])
+
+    def shown(name: str, *more: str) -> dict:
+        return invariance("fit", table, *options, *more, "-o", tmp_path / name, "--json").json["assessment"]
+
+    plain, turned = shown("a"), shown("b", "--positive", "No")
+    assert (plain["positive"], turned["positive"]) == ("yes", "no")
+    for site, before in zip(turned["model"]["new"], plain["model"]["new"], strict=True):
+        assert site["metrics"]["sensitivity"] == before["metrics"]["specificity"]
+        assert site["metrics"]["specificity"] == before["metrics"]["sensitivity"]
+        assert site["metrics"]["average-precision"] > before["metrics"]["average-precision"]
+        for same in ("auc", "accuracy", "log-loss"):
+            assert site["metrics"][same] == pytest.approx(before["metrics"][same], abs=1e-12)
+    assert "Positive is the class no, also for average precision" in (tmp_path / "b" / "report.html").read_text()
+    assert "- Classes: no, yes; positive is no\n" in (tmp_path / "b" / "README.md").read_text()
+    assert [package.load(tmp_path / name).positive_ for name in "ab"] == ["yes", "no"]
+
+
 @pytest.mark.parametrize(("metric", "title"), [("auc", "AUC"), ("mean-average-precision", "average precision")])
 def test_the_report_is_about_the_metric_that_was_asked_for(table, tmp_path, invariance, metric, title):
     options = ("--label", "sick", "--ignore", "cost", "--hidden", "none", "--set", "recipe.epochs=50")
@@ -140,6 +159,9 @@ def test_the_report_is_about_the_metric_that_was_asked_for(table, tmp_path, inva
         (("--threshold", "0.2", "--cost", "4"), "--threshold and --cost say the same; give one of them"),
         (("--label", "cost", "--threshold", "0.2"), "--threshold and --cost are for two classes"),
         (("--metric", "rmse"), "no metric for classes is called 'rmse'"),
+        (("--positive", "yess"), "no class of sick is called 'yess'. Did you mean 'yes'?"),
+        (("--label", "hospital", "--positive", "Lyon"), "--positive is for two classes, and hospital has 3 classes"),
+        (("--label", "cost", "--positive", "1"), "--positive is for two classes, and cost has numbers"),
     ],
 )
 def test_a_threshold_or_metric_that_makes_no_sense_is_one_line(table, tmp_path, invariance, options, says):

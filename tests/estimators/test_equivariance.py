@@ -111,3 +111,14 @@ def test_a_collapsed_model_warns():
     X, y = rng.normal(size=(400, 1)), rng.integers(0, 2, 400)
     with pytest.warns(UserWarning, match="the model has collapsed"):
         invariance.InvariantClassifier("erm", recipe=RECIPE).fit(X, y, environments=np.arange(400) % 2)
+
+
+def test_probabilities_of_a_rare_class_that_say_something_are_no_collapse(recwarn):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1))
+    y = (rng.random(2000) < 1 / (1 + np.exp(4.5 - 1.2 * X[:, 0]))).astype(int)
+    model = invariance.InvariantClassifier("erm", recipe={"epochs": 60}).fit(X, y, environments=np.arange(2000) % 2)
+    assert 0 < y.mean() < 0.05
+    assert not model.predict(X).any()
+    assert model.note_ == ""
+    assert not [warning for warning in recwarn if "collapsed" in str(warning.message)]

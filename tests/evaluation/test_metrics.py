@@ -62,6 +62,12 @@ def test_a_gain_costs_the_same_by_the_error_and_by_its_square():
     assert costs == pytest.approx([relative_risk(predicted, y)] * 3)
 
 
+def test_a_criterion_is_about_the_positive_class():
+    first = criterion("average-precision", classes=True, positive=0)
+    assert first.cost(BINARY, SIDE) == 1 - METRICS["average-precision"].value(BINARY[:, ::-1], 1 - SIDE, None)
+    assert first.cost(BINARY, SIDE) != criterion("average-precision", classes=True).cost(BINARY, SIDE)
+
+
 def test_a_criterion_is_a_metric_in_the_worst_case_or_on_average():
     assert criterion("auc", classes=True).worst
     mean = criterion("mean-auc", classes=True)

@@ -167,6 +167,11 @@ def test_closing_the_iterator_ends_the_workers_and_keeps_what_is_finished(tmp_pa
     assert stored(store).keys() == {first.spec.key} == {small().key}
 
 
+def test_an_option_of_another_engine_names_that_engine(tmp_path):
+    with pytest.raises(BadValue, match="--checkpoints belongs to --engine ray, and the engine is local"):
+        run_all([small()], tmp_path / "runs.db", checkpoints="s3://bucket/folder")
+
+
 def test_no_worker_is_too_few(tmp_path):
     with pytest.raises(BadValue, match="workers = 0 cannot be used"):
         list(run_all([small()], tmp_path / "runs.db", workers=0))

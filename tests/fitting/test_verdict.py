@@ -83,12 +83,12 @@ def test_who_is_better_at_what_is_true(grid):
         if assessment.model.title == "ERM" or not assessment.baseline:
             continue
         text, found = verdict(assessment).headline, aspects(assessment)
-        clauses = re.findall(r"(IRMv1 is better|ERM is better|the two are about equally good) ([^;.]*)", text)
+        clauses = re.findall(r"(IRMv1 is better|ERM is better|[Tt]he two are about equally good) ([^;.]*)", text)
         said = {place: who for who, places in clauses for place in places.split(" and ")}
         assert said.keys() == found.keys()
         for place, who in said.items():
             gain = found[place]
-            expected = "the two" if abs(gain) < MIN_DIFFERENCE else "IRMv1" if gain > 0 else "ERM"
+            expected = ("the two", "The two") if abs(gain) < MIN_DIFFERENCE else "IRMv1" if gain > 0 else "ERM"
             assert who.startswith(expected)
             judged += 1
     assert judged > 100
@@ -139,7 +139,8 @@ def test_erm_is_recommended_only_where_it_is_as_good_and_nothing_varies(grid):
         values = [score.headline for score in erm.new]
         noise = max(score.high - score.low for score in erm.new)
         scale = 1 if assessment.headline.share else abs(fmean(values))
-        assert max(values) - min(values) < max(noise, MIN_DIFFERENCE * scale)
+        by_noise = "by less than the widest 95 % interval of a site" in sentences(assessment)
+        assert max(values) - min(values) < (noise if by_noise else MIN_DIFFERENCE * scale)
         for other in assessment.both:
             if other is not erm and other.new:
                 means = fmean(values), fmean(score.headline for score in other.new)
@@ -170,6 +171,15 @@ def test_warnings_are_there_where_they_are_true_and_nowhere_else(grid):
         assert ("No invariant method is clearly better" in text) == (model.title == "ERM" and bool(assessment.reason))
 
 
+@pytest.mark.parametrize(("p", "words"), [(None, ""), (2e-5, "p < 0.001"), (0.0312, "p = 0.031")])
+def test_a_column_whose_effect_differs_is_named_with_the_test_that_says_so(assessment, p, words):
+    made = assessment(EVEN, UNEVEN, adverse=(0.8, 0.3), p_value=p)
+    found = "The effect of tint on the label differs between sites, by a test at the 5 % level"
+    number = f" ({words}, corrected for the number of columns)" if words else ""
+    assert f"{found}{number}. " in sentences(made)
+    assert "chance" not in sentences(made)
+
+
 def test_what_erm_relies_on_is_named_with_the_site_where_it_misleads(assessment):
     text = sentences(assessment(EVEN, UNEVEN))
     assert "ERM relies on tint: when it is shuffled, 40 % of ERM's predictions change, and 2 % of this model's." in text
@@ -184,6 +194,11 @@ def test_a_headline_reads_as_english(assessment):
         "79 % (Graz), ERM 30 % (Graz). Where effects turn, ERM would have 20 %. IRMv1 is better on average over these "
         "sites and at its worst site and where effects turn."
     )
+
+
+def test_sentences_begin_with_a_capital_letter(grid):
+    for assessment in grid:
+        assert not re.findall(r"[.?!] [a-z]", sentences(assessment))
 
 
 def test_numbers_have_the_right_noun():

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -5,7 +8,7 @@ from invariance.core.batch import Batch
 from invariance.core.families import Bernoulli
 from invariance.methods.erm import ERM
 from invariance.methods.rex import REx
-from invariance.recipes.optimiser import LALR, SGD, Adam
+from invariance.recipes.optimiser import LALR, LBFGS, SGD, Adam
 from invariance.recipes.recipe import Recipe
 from invariance.training.loop import Training
 
@@ -135,3 +138,31 @@ def test_steps_are_those_of_torchs_optimiser_bit_for_bit_also_after_a_state_was_
             slots, mine = mine.slots, step.build(ours)
             mine.load(slots)
         assert all(torch.equal(p, q) for p, q in zip(ours, others, strict=True))
+
+
+# L-BFGS
+
+
+def test_l_bfgs_is_torchs_own():
+    def minimum(optimiser: type[torch.optim.LBFGS]) -> torch.Tensor:
+        x = torch.tensor([-1.2, 1.0, 0.3], requires_grad=True)
+        fit = optimiser([x], max_iter=30, line_search_fn="strong_wolfe")
+
+        def closure() -> float:
+            fit.zero_grad()
+            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+            loss.backward()
+            return float(loss.detach())
+
+        fit.step(closure)
+        return x.detach()
+
+    assert torch.equal(minimum(LBFGS), minimum(torch.optim.LBFGS))
+
+
+def test_l_bfgs_does_not_import_torchs_compiler():
+    code = (
+        "import sys, torch; from invariance.recipes.optimiser import LBFGS; x = torch.ones(1, requires_grad=True); "
+        "fit = LBFGS([x]); fit.zero_grad(); fit.step(lambda: float(x)); sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -47,6 +47,9 @@ def fit(
             show_default="log-loss or rmse",
         ),
     ] = "auto",
+    positive: Annotated[
+        str | None, typer.Option("--positive", help="Two classes: the positive one.", show_default="the second by name")
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -152,7 +155,7 @@ def fit(
     """
     from invariance.core.errors import DataError
     from invariance.core.model_folder import claim
-    from invariance.fitting.settings import decision_threshold, weighted
+    from invariance.fitting.settings import decision_threshold, positive_class, weighted
 
     if not data.exists():
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
@@ -170,6 +173,7 @@ def fit(
             task = _table(data, test, label, environment, seed, memory, **columns, ignored=ignore)
         task = weighted(task, class_weight)
         _configure(task, method, metric, hidden, changes, device)
+        task.estimator.set_params(positive=positive_class(task, positive))
         threshold = decision_threshold(task, threshold, cost)
     if not as_json:
         show_data(task)
@@ -232,7 +236,7 @@ def _configure(
     if fields and method == "auto":
         raise BadValue("--set method.… needs a method; name one with --method")
     task.estimator.set_params(
-        method=changed_method(method, fields) if fields else method,
+        method=changed_method(method, fields, task) if fields else method,
         metric=metric,
         recipe=changed_recipe(task.estimator.recipe, changes.get("recipe", {})),
         hidden=widths(hidden),

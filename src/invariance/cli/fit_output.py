@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from invariance.fitting.reader import FitTask
 
 Lines = Sequence[tuple[str, ...]]
+BY_NAME = "The same model by name"
+"""The beginning of a line of options to copy, which is not broken."""
 MAX_COLUMNS = 40
 """In a table with more columns, neighbours of one role are shown together."""
 
@@ -106,17 +108,21 @@ def _counts(task: "FitTask") -> tuple[tuple[str, ...], Lines]:
     return ("environment", "images", "by class"), lines
 
 
-def _options(choice: "Choice", *, table: bool) -> str:
+def _options(choice: "Choice", task: "FitTask") -> str:
     """Options of the command that give the chosen model."""
     from dataclasses import asdict
+    from json import dumps
+    from shlex import quote
+
+    from invariance.fitting.settings import columns_of
 
     fields = {name: value for name, value in asdict(choice.method).items() if name in ("gamma", "l2", "without")}
-    texts = {name: f"{value:.17g}" if isinstance(value, float) else str(list(value)) for name, value in fields.items()}
-    settings = [
-        f"--set 'method.{name}={text}'" if "[" in text else f"--set method.{name}={text}"
-        for name, text in texts.items()
-    ]
-    hidden = ["--hidden", ",".join(map(str, choice.hidden)) or "none"] if table else []
+    texts = {
+        name: f"{value:.17g}" if isinstance(value, float) else dumps(columns_of(value, task), ensure_ascii=False)
+        for name, value in fields.items()
+    }
+    settings = [f"--set {quote(f'method.{name}={text}')}" for name, text in texts.items()]
+    hidden = ["--hidden", ",".join(map(str, choice.hidden)) or "none"] if task.roles else []
     return " ".join(["--method", choice.method_name, *settings, *hidden])
 
 
@@ -131,7 +137,7 @@ def show_model(
     choice = estimator.choice_
     lines = [f"Method: {estimator.method_.title}{f', because {choice.reason}' if choice else ''}."]
     lines += [f"Note: {estimator.note_}."] if estimator.note_ else []
-    lines += [f"The same model by name: {_options(choice, table=bool(task.roles))}"] if choice else []
+    lines += [f"{BY_NAME}: {_options(choice, task)}"] if choice else []
     if assessment:
         summary = verdict(assessment)
         lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]
@@ -139,4 +145,4 @@ def show_model(
     if assessment:
         lines.append(f"report: {page}" if page else "no report: it needs pip install 'invariance[report]'")
     for line in lines:
-        console.print(clean(line) if line else "", highlight=False, markup=False, soft_wrap=False)
+        console.print(clean(line) if line else "", highlight=False, markup=False, soft_wrap=line.startswith(BY_NAME))

@@ -76,7 +76,7 @@ def choose(
     log(f"hidden layers: {learner.hidden or 'none'}")
     adverse = adverse_site(sample, learner.family, f, parts)
     if adverse is None:
-        reason = "no effect of a column varies between environments by more than chance explains"
+        reason = "a test at the 5 % level finds no effect of a column that varies between environments"
         chosen = Choice(erm, reason)
     else:
         methods = defaults.candidates(sample, learner.family, subsets(adverse.columns, sample[0].x.shape[1]))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
+from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.device import resolved
@@ -22,7 +23,7 @@ from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.auto import choose, folds
 from invariance.estimators.canonical import rows_by_content
-from invariance.estimators.choice import Choice
+from invariance.estimators.choice import MAX_RISK, Choice
 from invariance.estimators.inputs import (
     EncodedTable,
     checked_weights,
@@ -36,7 +37,7 @@ from invariance.estimators.learner import Fit, Learner, Trained, subsample, vali
 from invariance.estimators.network import Features
 from invariance.estimators.predictor import Predictor
 from invariance.estimators.threads import threads_for
-from invariance.evaluation.metrics import criterion
+from invariance.evaluation.metrics import criterion, relative_risk
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
 from invariance.recipes.recipe import Recipe
@@ -63,7 +64,8 @@ class Invariant(Predictor):
     ``method`` is the name of a method, a :class:`Method`, or ``"auto"``: ERM, unless effects of columns vary between
     environments and another method is better where they turn against the model (``choice_`` says why). ``metric`` is
     what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
-    numbers, in the worst case, or on average with ``"mean-"`` before it. ``recipe`` is a name, a :class:`Recipe`, or
+    numbers, in the worst case, or on average with ``"mean-"`` before it. ``positive`` is the positive class of two,
+    which average precision is about; None is the second of ``classes_``. ``recipe`` is a name, a :class:`Recipe`, or
     ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
     changes fields of ``"auto"``. ``hidden`` are the widths of hidden layers, ``()`` for a linear model; None is a
     linear model unless ``"auto"`` finds a hidden layer better. ``features`` replaces them: an architecture such as
@@ -97,6 +99,7 @@ class Invariant(Predictor):
         *,
         recipe: str | Recipe | Mapping[str, Any] = "auto",
         metric: str = "auto",
+        positive: Any = None,
         hidden: Sequence[int] | None = None,
         features: Features | None = None,
         selection: str = "last",
@@ -109,6 +112,7 @@ class Invariant(Predictor):
         self.method = method
         self.recipe = recipe
         self.metric = metric
+        self.positive = positive
         self.hidden = hidden
         self.features = features
         self.selection = selection
@@ -177,12 +181,17 @@ class Invariant(Predictor):
         self.history_, self.note_ = trained.history, trained.note
         chosen = select(self.selection, trained.history, held_out)
         self.module_ = trained.at(chosen.step)
-        if chosen.collapsed:
-            self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
-            warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
         scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)
         batch = Batch.of(scored, family)
-        self.scores_ = Scores.of_batch(batch, outputs(self.module_, batch.x), [e.name for e in scored])
+        f = outputs(self.module_, batch.x)
+        self.scores_ = Scores.of_batch(batch, f, [e.name for e in scored])
+        if chosen.collapsed and not self._says_something(f, batch):
+            self.note_ = "; ".join(filter(None, (self.note_, COLLAPSED)))
+            warnings.warn(COLLAPSED, ConvergenceWarning, stacklevel=4)
+
+    def _says_something(self, f: Tensor, batch: Batch) -> bool:
+        """Whether probabilities are better than a constant's: those of a rare class may be, and never reach a half."""
+        return batch.family.labels > 0 and relative_risk(self._answers(f), batch.y.cpu().numpy()) < MAX_RISK
 
     def _learner(self, family: Family) -> Learner:
         self._check_selection()
@@ -208,7 +217,7 @@ class Invariant(Predictor):
 
     def _named_or_chosen(self, learner: Learner, environments: list[Environment], parts: Sequence[slice]) -> Method:
         """The method to train: the one that was named, or the one that :func:`choose` finds best."""
-        chosen_by = criterion(self.metric, classes=learner.family.labels > 0)
+        chosen_by = criterion(self.metric, classes=learner.family.labels > 0, positive=self._positive_code())
         entropy = defaults.relative_entropy(environments, learner.family)
         named = None if self.method == "auto" else defaults.named(self.method, self.recipe, entropy=entropy)
         if named and named.oracle:
@@ -223,6 +232,18 @@ class Invariant(Predictor):
         self.choice_ = choose(learner, environments, chosen_by, self._log, layers, parts)
         self._log(f"chose {self.choice_}: {self.choice_.reason}")
         return self.choice_.method
+
+    def _positive_code(self) -> int:
+        """Of the positive class of two."""
+        classes = getattr(self, "classes_", np.arange(0)).tolist()
+        if self.positive is None:
+            return 1
+        if len(classes) != 2:
+            kind = f"{len(classes)} classes" if classes else "numbers"
+            raise BadValue(f"positive is {self.positive!r}, which is for two classes; y has {kind}")
+        if self.positive not in classes:
+            raise UnknownName.of("class", str(self.positive), map(str, classes))
+        return classes.index(self.positive)
 
     def _log(self, line: str) -> None:
         if self.verbose:

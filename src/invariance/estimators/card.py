@@ -57,6 +57,7 @@ def _data(estimator: Invariant) -> dict[str, Any]:
         "input": list(estimator.input_shape_),
         "bytes": _unit(estimator) == "images" and not standard.get_buffer("mean").any(),
         "classes": None if classes is None else [str(name) for name in classes],
+        "positive": None if classes is None or len(classes) > 2 else str(estimator.positive_),
         "environments": len(estimator.counts_),
     }
 
@@ -72,7 +73,7 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"- Licence: {escape(card['licence'])}"
     yield f"- Method: {card['method']} (chosen: {escape(card['chosen'])})"
     fields = {name: value for name, value in card["fields"].items() if name != "name"}
-    yield f"- Its fields: {', '.join(f'{name} = {value}' for name, value in fields.items())}"
+    yield f"- Its fields: {', '.join(f'{name} = {_shown(value)}' for name, value in fields.items())}"
     yield f"- Hidden layers: {', '.join(map(str, card['hidden'])) or 'none'}"
     if card.get("note"):
         yield f"- Note: {escape(card['note'])}"
@@ -81,10 +82,20 @@ def _facts(card: Mapping[str, Any]) -> Iterator[str]:
     rows = f"{data['rows']} images of {size} pixels" if size else f"{data['rows']} rows, {data['columns']} columns"
     yield f"- Data: {rows}, {data['environments']} environments"
     if data["classes"] is not None:
-        yield f"- Classes: {', '.join(map(escape, data['classes'][:MAX_LISTED]))}"
+        positive = f"; positive is {escape(data['positive'])}" if data["positive"] else ""
+        yield f"- Classes: {', '.join(map(escape, data['classes'][:MAX_LISTED]))}{positive}"
     yield f"- Data fingerprint: {data['fingerprint']}"
     yield f"- Made with: {', '.join(f'{name} {number}' for name, number in card['versions'].items())}"
     yield from (f"- {escape(name)}: {escape(value)}" for name, value in card["about"].items())
+
+
+def _shown(value: Any) -> str:
+    """A field; of many numbers one after another, the first and the last."""
+    if not isinstance(value, list) or not value or not all(isinstance(number, int) for number in value):
+        return str(value)
+    starts = [i for i, number in enumerate(value) if not i or number != value[i - 1] + 1]
+    runs = [value[a:b] for a, b in zip(starts, [*starts[1:], len(value)], strict=True)]
+    return f"[{', '.join(f'{run[0]} to {run[-1]}' if len(run) > 2 else ', '.join(map(str, run)) for run in runs)}]"
 
 
 def _scores(card: Mapping[str, Any]) -> Iterator[str]:

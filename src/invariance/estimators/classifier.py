@@ -19,7 +19,8 @@ from invariance.estimators.base import Invariant
 class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
     """A classifier that does not rely on what changes between environments.
 
-    ``classes_`` are the different labels, sorted. The parameters are those of :class:`Invariant`.
+    ``classes_`` are the different labels, sorted, and ``positive_`` is the positive one of two. The parameters are
+    those of :class:`Invariant`.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -38,6 +39,11 @@ class InvariantClassifier(ClassifierMixin, Invariant):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise BadValue(f"y holds one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two classes")
         return self._family, codes
+
+    @property
+    def positive_(self) -> Any:
+        """The positive class of two; None with more."""
+        return self.classes_[self._positive_code()] if len(self.classes_) == 2 else None
 
     @property
     def _family(self) -> Family:

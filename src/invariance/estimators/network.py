@@ -14,6 +14,7 @@ from invariance.core.seeding import generator
 from invariance.estimators.canonical import column_places
 from invariance.models.base import Architecture, Model, linear
 from invariance.models.linear import Gate
+from invariance.models.scratch import FixedLayer
 
 CHUNK_ROWS = 65536
 """Rows that are averaged together."""
@@ -24,7 +25,7 @@ Seen = Callable[[Tensor], Tensor]
 """Inputs as a method lets the model see them."""
 
 
-class Standard(nn.Module):
+class Standard(FixedLayer):
     """(x − mean) / scale, column by column, or channel by channel; a constant column becomes zero."""
 
     def __init__(self, mean: Tensor, scale: Tensor) -> None:

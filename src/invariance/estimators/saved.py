@@ -184,11 +184,12 @@ def _parameters(plain: dict[str, Any], features: Features | None, folder: Path) 
 
 
 def _plain_parameters(estimator: Invariant) -> dict[str, Any]:
-    seed = estimator.random_state
+    seed, positive = estimator.random_state, estimator.positive
     return {
         "method": _plain_method(estimator.method),
         "recipe": _plain_recipe(estimator.recipe),
         "metric": estimator.metric,
+        **({} if positive is None else {"positive": getattr(positive, "tolist", lambda: positive)()}),
         "hidden": None if estimator.hidden is None else [int(width) for width in estimator.hidden],
         "features": _plain_features(estimator.features),
         "selection": estimator.selection,

@@ -86,10 +86,14 @@ METRICS: Mapping[str, Metric] = {
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a model is chosen by: a metric in the worst case, or on average over environments."""
+    """What a model is chosen by: a metric in the worst case, or on average over environments.
+
+    ``positive`` is the code of the positive class of two.
+    """
 
     metric: Metric
     worst: bool
+    positive: int = 1
 
     def __str__(self) -> str:
         """As messages name it."""
@@ -100,6 +104,8 @@ class Criterion:
 
         Errors in the unit of the target are squared: a share of them then means what a share of a log loss means.
         """
+        if self.positive == 0:
+            predicted, y = positive_last(predicted, y)
         value = self.metric.value(predicted, y, weight)
         if self.metric.higher:
             return 1 - value
@@ -107,7 +113,12 @@ class Criterion:
         return relative if self.metric.classes else relative**2
 
 
-def criterion(name: str, *, classes: bool) -> Criterion:
+def positive_last(predicted: Array, y: Array) -> tuple[Array, Array]:
+    """Two classes in the other order; a label that is neither stays so."""
+    return predicted[:, [1, 0]], np.where(y < 2, 1 - y, y)
+
+
+def criterion(name: str, *, classes: bool, positive: int = 1) -> Criterion:
     """The criterion of this name: a metric in the worst case, or with ``mean-`` before it on average.
 
     ``"auto"`` is the log loss for classes, and the RMSE for numbers.
@@ -118,7 +129,7 @@ def criterion(name: str, *, classes: bool) -> Criterion:
     if name.removeprefix(MEAN) not in known:
         kind = "metric for classes" if classes else "metric for numbers"
         raise UnknownName.of(kind, name, ["auto", *known, *(MEAN + key for key in known)])
-    return Criterion(METRICS[name.removeprefix(MEAN)], worst=not name.startswith(MEAN))
+    return Criterion(METRICS[name.removeprefix(MEAN)], not name.startswith(MEAN), positive)
 
 
 def relative_risk(predicted: Array, y: Array, weight: Weights = None) -> float:

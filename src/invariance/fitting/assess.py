@@ -75,16 +75,23 @@ class Assessment:
     reason: str
     """Why this method was chosen; empty if the user named it."""
     classes: tuple[tuple[str, int], ...]
-    """Every class with its number of rows; none for numbers."""
+    """Every class with its number of rows, the positive one of two last; none for numbers."""
     rows: int
     environments: int
     headline: Headline = field(default_factory=Headline)
     varying: tuple[str, ...] | None = None
     """Columns whose effects vary between environments, () where they have no names; None where none varies."""
+    p_value: float | None = None
+    """Of the test that no effect varies, corrected for the number of columns; None where none varies."""
     left_out: tuple[str, ...] = ()
     """Columns that the model does not use, wholly or in part."""
     unit: str = "rows"
     """What samples are called, in the plural."""
+
+    @property
+    def positive(self) -> str | None:
+        """The positive class of two."""
+        return self.classes[1][0] if len(self.classes) == 2 else None
 
     @property
     def both(self) -> tuple[AssessedModel, ...]:
@@ -126,10 +133,12 @@ class Assessment:
             "rival": self.baseline and self.baseline.to_json(),
             "reason": self.reason,
             "classes": self.classes,
+            "positive": self.positive,
             "environments": self.environments,
             "metric": self.headline.name,
             "threshold": self.headline.threshold,
             "varying": self.varying,
+            "p_value": self.p_value,
             "left_out": self.left_out,
             "unit": self.unit,
         }
@@ -172,17 +181,28 @@ def assess_model(
 
 
 def predictions(fitted: Invariant, x: Any) -> Predictions:
-    """Probabilities, [n, classes], or numbers, [n]."""
+    """Probabilities, [n, classes], the positive class of two last; or numbers, [n]."""
     answers: Predictions = fitted.predict_rows(x)
-    return answers if hasattr(fitted, "classes_") else answers[:, 0]
+    if not hasattr(fitted, "classes_"):
+        return answers[:, 0]
+    return answers[:, [1, 0]] if _first_is_positive(fitted) else answers
 
 
 def targets(fitted: Invariant, rows: Rows) -> NDArray[Any]:
-    """Codes of classes, or numbers; a class that was not trained on has a code beyond all others."""
+    """Codes of classes, or numbers; a class that was not trained on has a code beyond all others.
+
+    Of two classes, the positive one is 1.
+    """
     if not hasattr(fitted, "classes_"):
         return rows.y.astype(np.float64)
     index = np.searchsorted(fitted.classes_, rows.y).clip(max=len(fitted.classes_) - 1)
-    return np.where(fitted.classes_[index] == rows.y, index, len(fitted.classes_))
+    own = 1 - index if _first_is_positive(fitted) else index
+    return np.where(fitted.classes_[index] == rows.y, own, len(fitted.classes_))
+
+
+def _first_is_positive(fitted: Invariant) -> bool:
+    positive = getattr(fitted, "positive_", None)
+    return bool(positive is not None and positive == fitted.classes_[0])
 
 
 def left_out(fit: Fit, rows: Rows, fitted: Invariant) -> tuple[Predictions, NDArray[np.bool_]]:

@@ -38,22 +38,30 @@ def assess(
         models = [replace(model, adverse=value) for model, value in zip(models, adverse[1], strict=True)]
     parts = rows.parts or columns
     names, counts = np.unique(rows.y, return_counts=True) if classes else ((), np.zeros(0, dtype=int))
+    found = list(zip(map(str, names), counts.tolist(), strict=True))
+    if len(found) == 2 and str(estimator.positive_) == found[0][0]:
+        found.reverse()
     return Assessment(
         models[0],
         models[1] if len(models) > 1 else None,
         estimator.choice_.reason if estimator.choice_ else "",
-        tuple(zip(map(str, names), counts.tolist(), strict=True)),
+        tuple(found),
         len(rows),
         len(estimator.environments_),
         headline,
         names_of([i for column in adverse[0].columns for i in column], parts) if adverse else None,
+        adverse[0].p_value if adverse else None,
         names_of(getattr(estimator.method_, "without", ()), parts),
         rows.unit,
     )
 
 
 def _baseline(estimator: Invariant) -> Method | None:
-    """ERM; where the model is ERM itself, the best invariant method; None with one environment."""
+    """ERM; where the model is ERM itself, the best invariant method; None with one environment.
+
+    Where no candidates were compared, that is Env-PoE, or REx with many environments: a posterior of each row over a
+    thousand of them would take gigabytes.
+    """
     if len(estimator.environments_) < 2:
         return None
     erm = defaults.named("erm")
@@ -61,7 +69,9 @@ def _baseline(estimator: Invariant) -> Method | None:
         return METHODS.create("erm", {"l2": getattr(estimator.method_, "l2", defaults.FIELDS["l2"])})
     candidates = estimator.choice_.candidates if estimator.choice_ else ()
     invariant = [candidate for candidate in candidates if candidate.method.title != erm.title]
-    return min(invariant, key=lambda c: c.adverse_risk).method if invariant else defaults.named("env-poe")
+    if invariant:
+        return min(invariant, key=lambda c: c.adverse_risk).method
+    return defaults.named("env-poe" if len(estimator.environments_) <= defaults.MAX_ENVIRONMENTS else "rex")
 
 
 def _fit(estimator: Invariant, method: Method, rows: Rows) -> Invariant:

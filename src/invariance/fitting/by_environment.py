@@ -25,7 +25,8 @@ REPLICATES = 40
 class Headline:
     """The metric that sentences are about, and the threshold for sensitivity and specificity.
 
-    A row counts as positive if the probability of the second of two classes is at least ``threshold``.
+    A row counts as positive if the probability of the second of two classes, which is the positive one, is at least
+    ``threshold``.
     """
 
     name: str = "accuracy"

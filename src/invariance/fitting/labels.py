@@ -33,7 +33,7 @@ class LabelMatcher:
     def codes(self, labels: NDArray[Any], path: Path) -> NDArray[np.int64]:
         """The number of the class of each label, [n]; a label that is no class is refused by name."""
         names, places = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-        known = [self._code(str(name)) for name in names]
+        known = [self.code(str(name)) for name in names]
         if unknown := [str(name) for name, code in zip(names, known, strict=True) if code is None]:
             raise DataError(
                 f"{path} has the label {_listed(unknown)}, which the model was not trained on; its classes are "
@@ -41,7 +41,8 @@ class LabelMatcher:
             )
         return np.array(known, dtype=np.int64)[places]
 
-    def _code(self, name: str) -> int | None:
+    def code(self, name: str) -> int | None:
+        """The number of the class of a label; None if it is no class."""
         if name in self.by_name:
             return self.by_name[name]
         code = self.by_value.get(_value(name))

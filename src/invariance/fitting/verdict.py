@@ -26,6 +26,8 @@ MAX_OVERCONFIDENCE = 0.05
 """The largest difference between confidence and accuracy without a warning."""
 MIN_IMPORTANCE = 0.03
 """The smallest difference in permutation importance that is mentioned."""
+TEST = "a test at the 5 % level"
+"""That no effect of a column varies between sites (`estimators/adverse.py`)."""
 MAX_COLUMNS = 3
 """The largest number of columns that the advice names."""
 
@@ -112,7 +114,8 @@ def _beside_erm(assessment: Assessment, erm: AssessedModel) -> Iterator[str]:
         yield f"Where effects turn, ERM would have {headline.show(erm.adverse)}."
         aspects.append(("where effects turn", model.adverse, erm.adverse))
     if aspects:
-        yield f"{'; '.join(_judged(headline, model.title, aspects))}."
+        judged = "; ".join(_judged(headline, model.title, aspects))
+        yield f"{judged[:1].upper()}{judged[1:]}."
 
 
 def _judged(headline: Headline, title: str, aspects: list[tuple[str, float, float]]) -> Iterator[str]:
@@ -163,13 +166,20 @@ def _varying(assessment: Assessment) -> Iterator[str]:
     it, means = ("it", "it means") if one else ("them", "they mean")
     found = (
         f"The {'effect' if one else 'effects'} of {', '.join(names)} on the label {'differs' if one else 'differ'} "
-        "between sites by more than chance explains."
+        f"between sites, by {TEST}{_p_value(assessment)}."
     )
     if set(names) <= set(assessment.left_out):
         yield f"{found} This model does not use {it}. If you know that {means} the same everywhere, use --method erm."
     else:
         columns = "its column" if one else "their columns"
         yield f"{found} Ask whether {means} the same everywhere; if not, leave {columns} out with --ignore."
+
+
+def _p_value(assessment: Assessment) -> str:
+    p = assessment.p_value
+    if p is None:
+        return ""
+    return f" (p {'< 0.001' if p < 0.001 else f'= {p:.2g}'}, corrected for the number of columns)"
 
 
 def _worst(assessment: Assessment) -> Iterator[str]:
@@ -193,15 +203,18 @@ def _erm_suffices(assessment: Assessment) -> Iterator[str]:
     scale = 1 if headline.share else abs(mean_of(erm.new))
     values = [score.headline for score in erm.new]
     noise = max(score.high - score.low for score in erm.new)
-    steady = max(values) - min(values) < max(noise, MIN_DIFFERENCE * scale)
+    least = MIN_DIFFERENCE * scale
+    steady = max(values) - min(values) < max(noise, least)
     if not steady or headline.gain(mean_of(erm.known), mean_of(erm.new)) >= MAX_DROP * scale:
         return
     others = [model for model in assessment.both if model is not erm and model.new]
     if all(headline.gain(mean_of(erm.new), mean_of(other.new)) > -MIN_DIFFERENCE * scale for other in others):
+        points = f"{100 * least:.0f} points" if headline.share else headline.show(least)
+        limit = "the widest 95 % interval of a site" if noise >= least else points
         yield (
-            f"ERM's {headline.metric.title} differs between sites by no more than chance can explain, and no effect of "
-            "a column varies: there is no sign of a cue that changes between sites and misleads. Then ERM is the "
-            "better choice, and the simpler one."
+            f"ERM's {headline.metric.title} differs between sites by less than {limit}, and {TEST} finds no effect "
+            "that varies: there is no sign of a cue that changes between sites and misleads. Then ERM is the better "
+            "choice, and the simpler one."
         )
 
 

@@ -13,11 +13,12 @@ from invariance.core.fields import STRICT, NonNegative
 from invariance.methods.base import Method, Move, risk_alone
 from invariance.methods.erm import ERM
 from invariance.models.base import Model
+from invariance.models.scratch import FixedLayer
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 
 
-class Without(nn.Module):
+class Without(FixedLayer):
     """x with some columns (or channels) set to zero."""
 
     def __init__(self, inputs: tuple[int, ...]) -> None:

@@ -11,7 +11,8 @@ from invariance.core.fields import STRICT
 from invariance.core.inputs import Inputs, floats
 from invariance.core.seeding import generator
 from invariance.models.activation_checkpointing import checkpoint_slices, concatenate
-from invariance.models.relu_layers import ReLULayers, fused, has_hooks
+from invariance.models.relu_layers import ReLULayers, fused
+from invariance.models.scratch import behind_fixed_layers, has_hooks
 
 
 class Model(nn.Module):
@@ -46,14 +47,14 @@ class Model(nn.Module):
     def represent(self, x: Inputs) -> Tensor:
         """z = θ(x), [n, d]."""
         layers = self._fusible(x)
-        return self._fused(layers, None, x) if layers else self._sliced(self._theta(), x)
+        return self._fused(layers, None, x) if layers else self._sliced(None, x)
 
     def forward(self, x: Inputs) -> Tensor:
         """Outputs f = w(θ(x)), [n, K]."""
         layers, head = self._fusible(x), self.head
         if layers and type(head) is nn.Linear and head.bias is not None and not has_hooks(head):
             return self._fused(layers, head, x)
-        return self._sliced(nn.Sequential(self._theta(), head), x)
+        return self._sliced(head, x)
 
     def _fusible(self, x: Inputs) -> ReLULayers | None:
         """The features, where they are computed as one operation."""
@@ -64,15 +65,21 @@ class Model(nn.Module):
     def _fused(self, layers: ReLULayers, head: nn.Linear | None, x: Inputs) -> Tensor:
         return fused(layers, head, x, self.slice, bf16=self.bf16 and self.training)
 
-    def _theta(self) -> nn.Module:
-        return BFloat16(self.features) if self.bf16 and self.training else self.features
+    def _theta(self, x: Inputs) -> tuple[nn.Module, Inputs]:
+        """The features and their inputs; those of a full batch are taken behind the layers that never change."""
+        if self.bf16 and self.training:
+            return BFloat16(self.features), x
+        return (len(x) <= self.keep and behind_fixed_layers(self.features, x)) or (self.features, x)
 
-    def _sliced(self, module: nn.Module, x: Inputs) -> Tensor:
+    def _sliced(self, head: nn.Module | None, x: Inputs) -> Tensor:
+        theta, x = self._theta(x)
+        module = theta if head is None else nn.Sequential(theta, head)
+        device = self.device
         if len(x) <= self.slice or (self.training and batch_norms(module)):
-            return module(floats(x, self.device))
+            return module(floats(x, device))
         if len(x) > self.keep and torch.is_grad_enabled():
             return checkpoint_slices(module, x, self.slice)
-        parts = (module(floats(part, self.device)) for part in x.split(self.slice))
+        parts = (module(floats(part, device)) for part in x.split(self.slice))
         return torch.cat(list(parts)) if torch.is_grad_enabled() else concatenate(parts, len(x))
 
 

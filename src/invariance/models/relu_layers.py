@@ -14,14 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from invariance.core.inputs import Inputs, floats
-from invariance.models.scratch import borrowed
+from invariance.models.scratch import borrowed, has_hooks
 
 threshold_backward = torch.ops.aten.threshold_backward.grad_input
-
-
-def has_hooks(module: nn.Module) -> bool:
-    """Whether somebody wants to be called when the module is."""
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
 
 
 class ReLULayers(nn.Sequential):

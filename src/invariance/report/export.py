@@ -7,7 +7,6 @@ from invariance.core.artefacts import Artefact
 from invariance.core.atomic import atomic_write
 from invariance.report.html_page import render
 from invariance.report.page import Page
-from invariance.report.render.matplotlib_figures import draw
 from invariance.report.render.palette import Palette
 
 
@@ -35,6 +34,8 @@ class Folder:
 
     def picture(self, artefact: Artefact, how: str, *, titled: bool = True) -> str:
         """A picture as png, jpg, svg or pdf; returns the name of its file."""
+        from invariance.report.render.matplotlib_figures import draw  # a page does without, and it takes half a second
+
         name = f"{artefact.name}.{how}"
         _whole(self.path / name, lambda part: draw(artefact, part, how, self.colours, titled=titled))
         self.files += 1

@@ -60,10 +60,10 @@ def _legend(assessment: Assessment) -> str:
         return "RMSE and MAE are in units of the label."
     if len(assessment.classes) > 2:
         return "AUC and average precision are means over classes, each against the rest."
-    positive = assessment.classes[1][0]
     return (
-        f"Positive is the class {positive}. Sensitivity and specificity are at a probability of "
-        f"{fixed(100 * assessment.headline.threshold, 1)} % for it; change this with --threshold or --cost."
+        f"Positive is the class {assessment.positive}, also for average precision; change this with --positive. "
+        f"Sensitivity and specificity are at a probability of {fixed(100 * assessment.headline.threshold, 1)} % for "
+        "it; change this with --threshold or --cost."
     )
 
 

@@ -171,7 +171,8 @@ def imbalance(classes: NDArray[Any], counts: NDArray[np.int64]) -> tuple[str, ..
     share, majority = 100 * counts[rarest] / rows, 100 * counts.max() / rows
     return (
         f"the class {short(classes[rarest])} makes up {share:.2g} % of the rows: always predicting "
-        f"{short(classes[counts.argmax()])} has an accuracy of {majority:.1f} %, so compare accuracies with that",
+        f"{short(classes[counts.argmax()])} has an accuracy of {majority:.1f} %, so compare accuracies with that, "
+        "or ask for another metric (--metric auc)",
     )
 
 

@@ -93,7 +93,7 @@ class Training:
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.masks: Masks | None = None
-        self.scratch = Scratch()
+        self.scratch = Scratch(None if all(sampler for sampler, _ in self.samplers) else self.data.x)
         self.step, self.loss, self.stopped = first, math.nan, False
 
     def _prepared(self, model: Model) -> Model:

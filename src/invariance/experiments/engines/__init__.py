@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, cast
 
 from invariance.core.catalogue import Catalogue
+from invariance.core.errors import BadValue
 from invariance.core.progress import progress_bar
 from invariance.experiments.engines.base import Engine, Event
 from invariance.experiments.spec import Spec
@@ -32,7 +35,15 @@ def chosen(
         "fresh": fresh,
         "checkpoints": checkpoints,
     }
-    return ENGINES.create(name, {option: value for option, value in options.items() if value is not None})
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given.keys() - _options(name):
+        owner = next(other for other in ENGINES.classes if option in _options(other))
+        raise BadValue(f"--{option} belongs to --engine {owner}, and the engine is {name}; leave it out or change that")
+    return ENGINES.create(name, given)
+
+
+def _options(engine: str) -> set[str]:
+    return {field.name for field in fields(cast("Any", ENGINES[engine]))}
 
 
 def run_all(
