@@ -117,6 +117,20 @@ def test_with_many_columns_principal_components_take_their_place():
     assert adverse.columns == ()
 
 
+def test_for_numbers_many_columns_move_along_their_principal_components():
+    rng = np.random.default_rng(0)
+    environments = []
+    for i, slope in enumerate((1.5, 1.0, 0.5)):
+        cause = rng.normal(size=(ROWS, 1))
+        y = cause[:, 0] + rng.normal(size=ROWS)
+        x = np.column_stack([cause, slope * y[:, None] + rng.normal(size=(ROWS, 70))])
+        environments.append(Environment(f"s{i}", torch.tensor(x), torch.tensor(y)))
+    adverse = adverse_site(environments, Gaussian(), [torch.zeros(ROWS, 1)] * 3)
+    assert adverse.columns == ()
+    for after in adverse.environments:
+        assert float(torch.corrcoef(torch.stack([after.x[:, 1:].mean(1), after.y]))[0, 1]) < -0.1
+
+
 def as_category(environments: list[Environment], levels: int) -> list[Environment]:
     """The column that names the label as the inputs of a category, of which each label has half."""
     rng = np.random.default_rng(3)

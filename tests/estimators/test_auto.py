@@ -244,7 +244,7 @@ def test_a_small_gain_is_no_reason_to_leave_erm(adverse, method):
 def test_the_adverse_site_counts_as_far_as_effects_are_likely_to_vary(probability, method):
     choice = decide([candidate(0.6, 1.2, "erm"), candidate(0.8, 0.8)], LOG_LOSS, probability)
     assert choice.method_name == method
-    assert ("may vary (with a probability of 40%)" in choice.reason) == (method == "erm")
+    assert ("may vary (with a probability of 40 %)" in choice.reason) == (method == "erm")
 
 
 def test_erm_is_not_out_for_a_site_that_hardly_exists():

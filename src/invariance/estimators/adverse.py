@@ -89,15 +89,16 @@ def adverse_site(
 
     ``parts`` are the inputs of each column; without them, every input is a column.
     """
-    inputs, places, of_table = _inputs(environments, f, parts)
+    inputs, places, basis = _inputs(environments, f, parts)
+    of_table = basis is not None and len(basis) == basis.shape[1]
     together = torch.cat(list(f)).double()
     if of_table:
         classes = range(family.labels if family.labels > 2 else 1)
         places = joined(inputs, places, [_against_rest(together, k) for k in classes])
     if family.labels:
         site = _tilted(environments, inputs, places, together, family.labels)
-    elif of_table:
-        site = _moved(environments, inputs, places, together)
+    elif basis is not None:
+        site = _moved(environments, inputs, places, together, basis)
     else:
         return None
     if not site.columns:
@@ -107,8 +108,11 @@ def adverse_site(
 
 def _inputs(
     environments: Sequence[Environment], f: Sequence[Tensor], parts: Sequence[slice]
-) -> tuple[Tensor, Places, bool]:
-    """Standardised inputs [n, d], those of each column, and whether they are the table's."""
+) -> tuple[Tensor, Places, Tensor | None]:
+    """Standardised inputs [n, d], those of each column, and how those of the table [D] change with them, [D, d].
+
+    They are the table's own, or its principal components; for anything else they are outputs, and nothing is known.
+    """
     table = isinstance(environments[0].x, Tensor) and environments[0].x.ndim == 2
     x = torch.cat([loaded(e.x).double() for e in environments] if table else [part.double() for part in f])
     x = x - x.mean(0)
@@ -116,10 +120,11 @@ def _inputs(
     places = tuple(tuple(range(part.start, part.stop)) for part in parts) or _singles(x)
     places = apart(x, places) if table else places
     if len(places) <= MAX_COLUMNS:
-        return x, places, table
+        return x, places, torch.eye(x.shape[1], dtype=x.dtype) if table else None
     _, _, directions = torch.linalg.svd(x, full_matrices=False)
     x = x @ directions[:COMPONENTS].T
-    return x / x.std(0).clamp(min=1e-9), _singles(x), False
+    scale = x.std(0).clamp(min=1e-9)
+    return x / scale, _singles(x), directions[:COMPONENTS].T * scale if table else None
 
 
 def _singles(x: Tensor) -> Places:
@@ -208,7 +213,9 @@ def _against_rest(f: Tensor, k: int) -> Tensor:
     return f[:, k] - f[:, rest].logsumexp(1)
 
 
-def _moved(environments: Sequence[Environment], inputs: Tensor, places: Places, f: Tensor) -> AdverseSite:
+def _moved(
+    environments: Sequence[Environment], inputs: Tensor, places: Places, f: Tensor, basis: Tensor
+) -> AdverseSite:
     """The rows with columns moved along the target, so that their slopes by the target are the adverse ones."""
     columns = Columns.of(inputs, places, f[:, 0])
     targets = [e.y.double() - e.y.double().mean() for e in environments]
@@ -223,7 +230,8 @@ def _moved(environments: Sequence[Environment], inputs: Tensor, places: Places, 
     scale = torch.cat([loaded(e.x) for e in environments]).double().std(0)
     moved = []
     for e, y, slope in zip(environments, targets, slopes, strict=True):
-        change = columns.direction @ torch.where(effects.adverse != effects.mean, effects.adverse - slope, 0.0) * scale
+        turned = torch.where(effects.adverse != effects.mean, effects.adverse - slope, 0.0)
+        change = basis @ (columns.direction @ turned) * scale
         moved.append(replace(e, x=(loaded(e.x).double() + y.unsqueeze(1) * change).to(e.x.dtype)))
     probability = float(expit(float(effects.log_odds.max())))
     columns_varying = tuple(places[i] for i in effects.varying)

@@ -42,6 +42,9 @@ MIN_LAYER_GAIN, MIN_STANDARD_ERRORS = 0.01, 2.0
 """A hidden layer must lower the mean loss by this share, and by as many standard errors."""
 SUBSETS = (1, 2, 3)
 """How many columns may be left out, beside all whose effects vary."""
+NOTHING_VARIES = "a test at the 5 % level finds no effect of a column that varies between environments"
+UNTESTED = "for numbers, effects are compared in tables alone"
+"""Reasons to keep ERM."""
 
 Fold = tuple[tuple[Environment, ...], tuple[Environment, ...]]
 Log = Callable[[str], None]
@@ -76,8 +79,8 @@ def choose(
     log(f"hidden layers: {learner.hidden or 'none'}")
     adverse = adverse_site(sample, learner.family, f, parts)
     if adverse is None:
-        reason = "a test at the 5 % level finds no effect of a column that varies between environments"
-        chosen = Choice(erm, reason)
+        tested = learner.family.labels or sample[0].x.ndim == 2
+        chosen = Choice(erm, NOTHING_VARIES if tested else UNTESTED)
     else:
         methods = defaults.candidates(sample, learner.family, subsets(adverse.columns, sample[0].x.shape[1]))
         candidates = []

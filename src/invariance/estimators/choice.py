@@ -141,7 +141,7 @@ def decide(candidates: Sequence[Candidate], criterion: Criterion, probability: f
         return Choice(erm.method, reason, candidates=tuple(candidates), supported=False)
     best = _preferred([(each, each.expected_cost(criterion, probability)) for each in useful])
     if best is erm:
-        vary = "vary" if probability > CERTAIN else f"may vary (with a probability of {probability:.0%})"
+        vary = "vary" if probability > CERTAIN else f"may vary (with a probability of {100 * probability:.0f} %)"
         reason = f"effects of columns {vary} between environments, but no method gains enough over ERM"
         return Choice(erm.method, reason, candidates=tuple(candidates))
     reason = (

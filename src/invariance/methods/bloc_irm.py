@@ -60,7 +60,11 @@ class BLOCIRM(AnnealedMethod):
     θ where training without a penalty left it. A few longer steps (``inner_steps``, ``inner_lr``), with θ's gradient
     taken through all of them, leave little of it. ``limit_inner_lr`` shortens them to 1/L where features are so large
     that they might diverge: L = c·max_e mean_e ‖[z, 1]‖² bounds the curvature of every R^e by a linear head, where c is
-    the largest that the loss has by an output.
+    the largest that the loss has by an output. Short steps have to be more.
+
+    The square of an estimated gradient is too large by tr Σ_e/n_e, its variance with n_e samples of the batch. Where
+    these are not many more than the head has weights, that is what θ makes small, and not the disagreement; the
+    estimator ``split`` is without it.
     """
 
     title: ClassVar[str] = "BLOC-IRM"
@@ -89,7 +93,7 @@ class BLOCIRM(AnnealedMethod):
         **AnnealedMethod.search,
         "method.estimator": OneOf(("squared", "split")),
         "method.inner_lr": LogRange(1e-3, 3.0),
-        "method.inner_steps": OneOf((1, 3, 5, 10)),
+        "method.inner_steps": OneOf((1, 3, 5, 10, 20)),
     }
     profiles: ClassVar[Preferences] = {
         **AnnealedMethod.profiles,
