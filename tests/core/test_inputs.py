@@ -177,9 +177,9 @@ def test_streaming_a_file_does_not_fill_the_memory(tmp_path):
         file.truncate(file.tell() + 300_000_000)
     pixels = Pixels.of(np.load({str(tmp_path / "big.npy")!r}, mmap_mode="r"))
     model = Model(torch.nn.AvgPool1d(3000), torch.nn.Linear(100, 1))
-    model.slice = 20
+    model.slice = 10
     before = peak()
-    assert outputs(model, pixels[torch.randperm(1000, generator=torch.Generator())], rows=20).shape == (1000, 1)
+    assert outputs(model, pixels[torch.randperm(1000, generator=torch.Generator())], rows=10).shape == (1000, 1)
     print(peak() - before)
     """
     lines = "\n".join(line[4:] for line in code.splitlines())
