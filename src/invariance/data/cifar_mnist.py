@@ -18,7 +18,7 @@ from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
 from invariance.data.colored_mnist import ColoredMNIST
 from invariance.data.constructions.colored_idx import TRAINING
 from invariance.data.constructions.counterfactual_pairs import (
-    EARLY,
+    TWO_LOOKS,
     CounterfactualPairs,
     MechanismSplit,
     stratified_parts,
@@ -82,7 +82,7 @@ class CIFARMNIST(CounterfactualPairs):
     licence: ClassVar[str] = "free for research by common practice"
     source: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/cifar.html"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
-    preferences: ClassVar[Preferences] = EARLY
+    preferences: ClassVar[Preferences] = TWO_LOOKS
     smaller: ClassVar[SmallerRuns] = {
         "tiny": {"data": {"images": 100}, "model": {"width": 8}},
         "small": {"data": {"images": 5000}, "model": {"width": 16}, **SMALL_RUN},

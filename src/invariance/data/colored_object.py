@@ -18,7 +18,7 @@ from invariance.core.one_look import once
 from invariance.core.seeding import generator
 from invariance.data.base import SMALL_RUN, Availability, Size, SmallerRuns
 from invariance.data.constructions.counterfactual_pairs import (
-    EARLY,
+    TWO_LOOKS,
     CounterfactualPairs,
     MechanismSplit,
     stratified_parts,
@@ -120,7 +120,11 @@ class ColoredObject(CounterfactualPairs):
     licence: ClassVar[str] = "COCO: annotations CC BY 4.0, images by Flickr's terms; ETH-80: not stated"
     source: ClassVar[str] = "https://cocodataset.org/#download"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
-    preferences: ClassVar[Preferences] = {**EARLY, "debiased": {**EARLY["debiased"], "augment": None}}
+    preferences: ClassVar[Preferences] = {
+        **TWO_LOOKS,
+        "two-phase": {**TWO_LOOKS["two-phase"], "augment": None},
+        "debiased": {**TWO_LOOKS["debiased"], "augment": None},
+    }
     """What shifting brings in at the edge is black, here where the ground's colour is what counts."""
     smaller: ClassVar[SmallerRuns] = {
         "tiny": {"data": {"image_size": 16}, "model": {"width": 8}},
