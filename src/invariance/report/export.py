@@ -5,6 +5,7 @@ from pathlib import Path
 
 from invariance.core.artefacts import Artefact
 from invariance.core.atomic import atomic_write
+from invariance.core.errors import BadValue
 from invariance.report.html_page import render
 from invariance.report.page import Page
 from invariance.report.render.palette import Palette
@@ -34,8 +35,10 @@ class Folder:
 
     def picture(self, artefact: Artefact, how: str, *, titled: bool = True) -> str:
         """A picture as png, jpg, svg or pdf; returns the name of its file."""
-        from invariance.report.render.matplotlib_figures import draw  # a page does without, and it takes half a second
-
+        try:
+            from invariance.report.render.matplotlib_figures import draw  # a page does without; it takes half a second
+        except ModuleNotFoundError as error:
+            raise BadValue(f"a picture needs {error.name}: pip install 'invariance[report]'") from None
         name = f"{artefact.name}.{how}"
         _whole(self.path / name, lambda part: draw(artefact, part, how, self.colours, titled=titled))
         self.files += 1
