@@ -90,7 +90,7 @@ def adverse_site(
     ``parts`` are the inputs of each column; without them, every input is a column.
     """
     inputs, places, basis = _inputs(environments, f, parts)
-    of_table = basis is not None and len(basis) == basis.shape[1]
+    of_table = basis is not None and len(basis) == basis.shape[1]  # components are fewer
     together = torch.cat(list(f)).double()
     if of_table:
         classes = range(family.labels if family.labels > 2 else 1)

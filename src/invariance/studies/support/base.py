@@ -1,4 +1,4 @@
-"""A study is a list of arms, each a run that is repeated over seeds, and a function that shows what they gave."""
+"""A study has arms and shows their results. An arm is one run, made again with every seed."""
 
 import math
 from abc import ABC, abstractmethod
