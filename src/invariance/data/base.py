@@ -37,7 +37,14 @@ RESNET: Preferences = {
         "step": "sgd",
     },
     "short": {"batch_size": 96, "epochs": 8, "lr": 1e-3, "l2_scale": 1.0, "dropout": 0.0},
-    "two-phase": {"batch_size": 96, "penalty_batch_size": 384, "epochs": 10, "lr": 1e-3, "dropout": 0.0},
+    "two-phase": {
+        "batch_size": 96,
+        "penalty_batch_size": 384,
+        "epochs": 10,
+        "warmup": 3 / 7,  # of these epochs; a method that has more of them has a smaller share
+        "lr": 1e-3,
+        "dropout": 0.0,
+    },
     "debiased": {"batch_size": 96, "epochs": 8, "lr": 1e-3, "l2_scale": 1.0, "dropout": 0.0, "augment": {"shift": 4}},
 }
 """What a ResNet-18 needs: SGD as in the ICLR 2023 paper's protocol, and small batches for a processor.
