@@ -164,7 +164,7 @@ def executing(
             if not leads():
                 continue
             if _due(snapshot, history, spec.evaluation.checkpoints):
-                history = (*history, measure(snapshot, benchmark, spec))
+                history = (*history, _checkpoint(snapshot, benchmark, spec, stages))
             yield Progress(snapshot, history, seconds())
     except Diverged as error:
         status, reason = "diverged", str(error)
@@ -205,6 +205,14 @@ def prepared_model(spec: Spec, benchmark: Benchmark) -> Model:
     """The spec's model as its method makes it ready for training."""
     random = generator(spec.seed, "objective")
     return spec.method.prepare(fresh_model(spec, benchmark), len(benchmark.train), random)
+
+
+def _checkpoint(snapshot: Snapshot, benchmark: Benchmark, spec: Spec, stages: Stages | None) -> Checkpoint:
+    """What is measured at a snapshot, or was by another run that shares its state."""
+    if not stages or not snapshot.stage:
+        return measure(snapshot, benchmark, spec)
+    by = f"{spec.evaluation.train_rows} {spec.method.measured_by()}"
+    return stages.checkpoint(snapshot.stage, by, lambda: measure(snapshot, benchmark, spec))
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:

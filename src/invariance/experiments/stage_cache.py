@@ -57,7 +57,7 @@ class StageCache:
                 os.utime(path)
             else:
                 path.unlink(missing_ok=True)
-        return found and Stage(found.state, found.seconds)
+        return found and Stage(found.state, found.seconds, found.history)
 
     def save(self, name: str, stage: Stage) -> None:
         """Keep a state, and remove others where all would be too large; a disk that is full keeps none."""
@@ -66,7 +66,7 @@ class StageCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             with FileLock(self.folder / "lock", timeout=WRITE_SECONDS):
                 if not path.exists():
-                    resume.save(ResumeState(stage.state, (), stage.seconds), path)
+                    resume.save(ResumeState(stage.state, stage.history, stage.seconds), path)
                     self._shrink()
 
     def _shrink(self) -> None:

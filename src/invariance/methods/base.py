@@ -114,6 +114,10 @@ class Method(ABC):
         """The penalty's value, without its weight, for the records; None where there is no penalty."""
         return None
 
+    def measured_by(self) -> str:
+        """What decides the value of :meth:`measure` beside the model and the batch; runs share what they measure."""
+        return f"{type(self).__module__} {self}"
+
     def done(self, model: Model, batch: Batch, clock: Clock) -> bool:
         """Whether to stop here, before the recipe's last update."""
         return False
@@ -177,6 +181,10 @@ class AnnealedMethod(Method):
             return risk_alone(self.l2, self.reduction)
         return _penalised(self, gamma)
 
+    def measured_by(self) -> str:
+        """All fields but γ."""
+        return _penalised(self, 1.0)
+
     def combine(self, risks: Tensor, penalty: Callable[[], Tensor], clock: Clock) -> Tensor:
         """(R + γ_t P) / divisor_t; a penalty without weight is not computed."""
         gamma = self.gamma_at(clock)
@@ -235,7 +243,7 @@ class PenalisedMethod(AnnealedMethod):
 
 @lru_cache(64)
 def _penalised(method: AnnealedMethod, gamma: float) -> str:
-    """What decides an update with a penalty of this weight."""
+    """What decides an update with a penalty of this weight: all fields, and γ is the same in both phases."""
     return f"{type(method).__module__} {replace(method, gamma=gamma, gamma_before=gamma, gamma_alone=None)}"
 
 

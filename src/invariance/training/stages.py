@@ -18,16 +18,18 @@ from torch import Tensor
 from invariance.recipes.schedules import Clock
 from invariance.training.loop import StateDict, Training
 from invariance.training.masks import Masks
+from invariance.training.selection import Checkpoint, History
 
 PLACES = ("model.", "averaged.module.")
 """Where weights are in a state."""
 
 
 class Stage(NamedTuple):
-    """A state that was computed before, and the seconds of training that it took."""
+    """A state that was computed before and the seconds of training that it took, or what was measured there."""
 
     state: StateDict
     seconds: float
+    history: History = ()
 
 
 class Cache(Protocol):
@@ -64,6 +66,17 @@ class Stages:
             if due(step, found[-1], steps, self.checkpoints):
                 found.append(step)
         return [*found[1:], steps]
+
+    def checkpoint(self, state: str, by: str, measure: Callable[[], Checkpoint]) -> Checkpoint:
+        """What is measured at the state of this name by what ``by`` says, and is kept beside it."""
+        name = f"{state}-{hashlib.blake2b(by.encode(), digest_size=8).hexdigest()}"
+        if stage := self.cache.load(name):
+            self.seconds += stage.seconds
+            return stage.history[0]
+        start = time.perf_counter()
+        found = measure()
+        self.cache.save(name, Stage({}, time.perf_counter() - start, (found,)))
+        return found
 
 
 def due(step: int, done: int, steps: int, checkpoints: int) -> bool:
@@ -108,8 +121,13 @@ class Walk:
         self.spent += time.perf_counter() - start
         step = self.training.step
         self.looking = self.looking or step in self.due
-        if self.stages and step in self.kept and (name := self.names.get(step)):
+        if self.stages and (name := self.state):
             self.stages.cache.save(name, Stage(by_parameter(self.training), self.spent))
+
+    @property
+    def state(self) -> str:
+        """The name of the state that was reached, if it is kept."""
+        return self.names.get(self.training.step, "") if self.training.step in self.kept else ""
 
     def _jump(self) -> bool:
         """Whether there was a state between here and the next measurement; the furthest is taken."""

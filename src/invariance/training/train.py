@@ -33,7 +33,8 @@ class Snapshot:
     """A run after ``step`` of ``steps`` updates: ``model`` is what would be used now, ``state()`` resumes from here.
 
     ``note`` says so where the run was to be debiased and has no logit offset. ``trained`` is whether the model has had
-    an update: not yet, while an environment classifier learns.
+    an update: not yet, while an environment classifier learns. ``stage`` is the name under which the state is shared
+    with other runs, if it is.
     """
 
     step: int
@@ -44,6 +45,7 @@ class Snapshot:
     state: Callable[[], StateDict] = field(repr=False)
     note: str = ""
     trained: bool = True
+    stage: str = ""
 
 
 def train(
@@ -83,7 +85,7 @@ def train(
     while not training.finished:
         walk.advance()
         if training.finished or training.step % every == 0:
-            yield _snapshot(training)
+            yield _snapshot(training, walk.state)
 
 
 def _check(model: Model, method: Method, environments: Sequence[Environment], family: Family) -> None:
@@ -136,8 +138,9 @@ def _first(classifier: Training, training: Training) -> Snapshot:
     )
 
 
-def _snapshot(training: Training) -> Snapshot:
+def _snapshot(training: Training, stage: str = "") -> Snapshot:
     model, data = training.current(), training.data
     missing = training.recipe.debias and data.offset is None
     note = no_offset(data.environments, data.family) if missing else ""
-    return Snapshot(training.step, training.steps, training.loss, model, training.finished, training.state, note)
+    done = training.finished
+    return Snapshot(training.step, training.steps, training.loss, model, done, training.state, note, stage=stage)
