@@ -70,7 +70,7 @@ SCALES: dict[str, Scale] = {
     "ours-small": Scale(
         "as ours, with small versions of the larger data sets and narrow networks",
         3,
-        {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase"},
+        {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase", "paper": "paper+bf16"},
         detail="medium",
         smaller="small",
     ),
@@ -81,9 +81,9 @@ SCALES: dict[str, Scale] = {
         detail="medium",
     ),
     "ours": Scale(
-        "the two-phase recipe, in small batches or in 500 updates on all samples (these in bf16)",
+        "the two-phase recipe, in small batches or, in bf16, in 500 updates on all samples",
         10,
-        {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase"},
+        {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase", "paper": "paper+bf16"},
         detail="medium",
     ),
     "full": Scale("the paper's protocol", 10),
