@@ -60,7 +60,7 @@ def test_environments_have_one_code_each_sorted_by_name_whatever_piece_they_come
     assert labelled.counts == [sum(row[5] == name for row in rows[1:]) for name in labelled.names]
 
 
-def test_a_file_is_opened_once_to_look_and_once_for_every_pass(table, patients, monkeypatch):
+def test_a_file_is_opened_twice_to_look_and_once_for_every_pass(table, patients, monkeypatch):
     opened = []
     stream = sources._bytes
     monkeypatch.setattr(sources, "_bytes", lambda path: opened.append(path) or stream(path))
@@ -68,7 +68,7 @@ def test_a_file_is_opened_once_to_look_and_once_for_every_pass(table, patients, 
     source = TableSource.open(path)
     known = infer_schema(source, "sick", "hospital")
     read(source, known.encoder)
-    assert len(opened) == 3
+    assert len(opened) == 4
 
 
 def test_a_file_without_environments_is_one(table, patients):

@@ -1,6 +1,5 @@
 """A table on disk: CSV, TSV or Parquet, plain or gzipped, read in batches that fit into memory."""
 
-import io
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -68,7 +67,8 @@ class TableSource(Source):
 
     ``delimiter`` is empty for Parquet, whose columns have ``kinds``; cells of other files are text.
 
-    The file is opened once here, and once for every pass over :meth:`batches`.
+    The file is opened anew for every pass over :meth:`batches`. Arrow reads it ahead in a thread of its own, so streams
+    are Arrow's: one of Python's would need the interpreter while that may be ending.
     """
 
     path: Path
@@ -88,9 +88,9 @@ class TableSource(Source):
             else:
                 with _bytes(path) as stream:
                     head = stream.read(SNIFFED_BYTES)
-                    delimiter = _delimiter(path, kind, head)
-                    with _text(_Replayed(head, stream), delimiter) as reader:
-                        header = tuple(reader.schema.names)
+                delimiter = _delimiter(path, kind, head)
+                with _text(_bytes(path), delimiter) as reader:
+                    header = tuple(reader.schema.names)
                 if len(header) == 1 and head.removeprefix(b"\xef\xbb\xbf").startswith((b"\n", b"\r")):
                     raise DataError(f"{path} has one column and begins with an empty line; remove the line")
         if not 0 < len(header) <= MAX_COLUMNS:
@@ -169,24 +169,6 @@ def _too_long(path: Path, column: str) -> DataError:
     return DataError(
         f"{path} has cells of more than {MAX_CELL_BYTES:,} bytes in {short(column)}; expected numbers or names"
     )
-
-
-class _Replayed(io.RawIOBase):
-    """A stream whose first bytes were read already, from the beginning."""
-
-    def __init__(self, head: bytes, rest: Any) -> None:
-        self.head, self.rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next ``size`` bytes, fewer only at the end."""
-        if size < 0:
-            part, self.head = self.head + self.rest.read(), b""
-            return part
-        part, self.head = self.head[:size], self.head[size:]
-        return part + self.rest.read(size - len(part)) if len(part) < size else part
 
 
 def short(text: object, max_length: int = 40, *, quoted: bool = True) -> str:
