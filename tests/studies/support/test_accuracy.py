@@ -117,7 +117,7 @@ def test_table_3_multiplies_the_rate_by_ten_for_lsgd_and_has_one_for_lalr_at_eve
 def test_large_and_small_batches_are_one_algorithm(scale):
     arms = {a.setting: a.spec for a in STUDIES["table-3"]().arms(scale) if a.method == "IRMv1"}
     large, small = arms["large batch"], arms["small batch"]
-    sizes = {"batch_size": None, "penalty_batch_size": None, "epochs": 500}
+    sizes = {"batch_size": None, "penalty_batch_size": None, "epochs": 500, "precision": large.recipe.precision}
     assert large.method == small.method
     assert large.recipe == replace(small.recipe, **sizes)
     assert large.recipe.updates(50_000)[1] == 500
