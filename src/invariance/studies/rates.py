@@ -21,7 +21,8 @@ class Rates(Study):
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments of Colored-MNIST, in %. Small batches for 200 "
         "epochs at a constant rate, the weight of the penalty 1 and after 50 epochs 10⁶, as printed; the rate, which "
-        "the paper searched for and does not print, is given. A collapsed run predicts one class nearly always."
+        "the paper searched for and does not print, is given. Numbers are those of the selected checkpoint; a run may "
+        "have collapsed after it."
     )
 
     def arms(self, scale: str) -> list[Arm]:
