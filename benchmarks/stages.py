@@ -1,7 +1,7 @@
 """What shared stages save: a comparison of all methods, and the trials of one method with other penalty weights.
 
-Runs on embedded data in this process, by processor time. Every run is made with the stages and dropout masks of the
-runs before it, and right after that alone; of the trials, one in ten. The records must be equal bit for bit. Trials
+Runs on embedded data in this process, by processor time. Every run is made with the data, stages and dropout masks of
+the runs before it, and right after that alone; of the trials, one in ten. The records must be equal bit for bit. Trials
 differ in γ alone; a search that also varies the learning rate shares nothing before the switch.
 
 Aims: the comparison at least 2 times as fast, trials at most 0.4 of their cost.
@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from harness import Options, show
 
-from invariance.experiments.run import Run, execute
+from invariance.experiments.run import LoadedData, Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.stage_cache import stages
 from invariance.methods import METHODS
@@ -24,23 +24,24 @@ from invariance.training.masks import Masks
 from invariance.training.stages import Stages
 
 
-def timed(spec: Spec, own: Stages | None) -> tuple[Run, float]:
+def timed(spec: Spec, own: Stages | None = None, loaded: LoadedData | None = None) -> tuple[Run, float]:
     """A run and its seconds."""
     start = time.process_time()
-    run = execute(spec, stages=own).run
+    run = execute(spec, stages=own, loaded=loaded).run
     return replace(run, seconds=0.0), time.process_time() - start
 
 
 def measured(specs: Sequence[Spec], every: int = 1) -> dict[str, object]:
     """Seconds of all runs with what they share, and of every so many of them alone, counted for all."""
-    masks, alone, shared, updates, there = Masks(), 0.0, 0.0, 0, 0
+    masks, loaded = Masks(), LoadedData()
+    alone, shared, updates, there = 0.0, 0.0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for i, spec in enumerate(specs):
             found = stages(spec, Path(folder), "cpu", None, masks)
-            run, seconds = timed(spec, found)
+            run, seconds = timed(spec, found, loaded)
             shared, updates, there = shared + seconds, updates + run.updates, there + (found.updates if found else 0)
             if i % every == 0:
-                same, seconds = timed(spec, None)
+                same, seconds = timed(spec)
                 alone += seconds * every
                 assert run == same
         size = sum(path.stat().st_size for path in Path(folder).iterdir())

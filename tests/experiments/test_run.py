@@ -11,7 +11,17 @@ from invariance.core.errors import BadValue
 from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import landscape
 from invariance.evaluation.scores import Scores
-from invariance.experiments.run import SNAPSHOTS, ResumeState, Run, digest, execute, measure, resume_state
+from invariance.experiments.run import (
+    SNAPSHOTS,
+    LoadedData,
+    ResumeState,
+    Run,
+    digest,
+    execute,
+    load_benchmark,
+    measure,
+    resume_state,
+)
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.methods import METHODS
@@ -172,6 +182,24 @@ def test_only_an_oracle_is_given_inputs_without_their_spurious_part():
     for method, cls in METHODS.classes.items():
         executed = execute(small(method, recipe={"epochs": 1}))
         assert executed.benchmark.input_shape == ((1,) if cls.oracle else (2,))
+
+
+def test_data_are_loaded_once_for_runs_that_see_the_same_and_again_for_others():
+    loaded, three = LoadedData(), {"data": {"betas": (0.1, 0.2, 0.3)}}
+    spec = small(**three)
+    first = loaded.of(spec)
+    assert loaded.of(small("rex", method={"gamma": 7.0}, **three)) is first
+    for other in (small(seed=1, **three), small("grayscale", **three), replace(spec, hold_out=first.train[0].name)):
+        again, expected = loaded.of(other), load_benchmark(other)
+        assert again is not first
+        assert all(torch.equal(a.x, b.x) for a, b in zip(again.train, expected.train, strict=True))
+
+
+def test_a_run_on_data_that_are_there_is_the_same():
+    loaded = LoadedData()
+    alone, first, again = (execute(small(), loaded=each).run for each in (None, loaded, loaded))
+    assert alone.history == first.history == again.history
+    assert alone.weights == first.weights == again.weights
 
 
 def test_an_environment_held_out_is_not_trained_on():

@@ -1,9 +1,11 @@
 """Mirrored and shifted images."""
 
+import numpy as np
 import pytest
 import torch
 
 from invariance.core.errors import BadValue
+from invariance.core.fields import dumped
 from invariance.core.seeding import generator
 from invariance.recipes.augment import Augment
 from invariance.recipes.presets import recipe
@@ -22,11 +24,12 @@ def test_half_of_the_images_are_mirrored_and_the_others_are_not():
     assert 20 < int(mirrored.sum()) < 44
 
 
-def test_an_image_is_shifted_as_a_whole_and_black_comes_in():
-    changed = Augment(flip=0, shift=2)(IMAGES, generator(0))
+@pytest.mark.parametrize(("edge", "mode"), [("black", "constant"), ("repeat", "edge")])
+def test_an_image_is_shifted_as_a_whole_and_its_edge_comes_in_or_black(edge, mode):
+    changed = Augment(flip=0, shift=2, edge=edge)(IMAGES, generator(0))
     shifts = set()
     for before, after in zip(IMAGES, changed, strict=True):
-        padded = torch.nn.functional.pad(before, (2, 2, 2, 2))
+        padded = torch.from_numpy(np.pad(before.numpy(), ((0, 0), (2, 2), (2, 2)), mode=mode))
         found = [
             (down, right)
             for down in range(5)
@@ -53,3 +56,10 @@ def test_only_images_can_be_augmented():
 def test_a_recipe_takes_it_by_its_fields():
     assert recipe("short").augment is None
     assert recipe("short", changes={"augment": {"shift": 2}}).augment == Augment(shift=2)
+
+
+def test_a_field_that_came_later_is_stored_only_where_it_is_used():
+    """So that runs stored before keep their keys."""
+    black, repeated = (recipe("short", changes={"augment": {"edge": edge}}) for edge in ("black", "repeat"))
+    assert dumped(black)["augment"] == {"flip": 0.5, "shift": 4}
+    assert dumped(repeated)["augment"] == {"flip": 0.5, "shift": 4, "edge": "repeat"}

@@ -1,7 +1,7 @@
 """Kinds of values that fields take, checked when one is made."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,16 +29,13 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 def dumped(value: Any) -> dict[str, Any]:
     """The fields of a value as plain data.
 
-    Fields that its class lists as ``later_fields`` are left out at their default: runs that were stored before there
+    Fields that a class lists as ``later_fields`` are left out at their default: runs that were stored before there
     were such fields keep their keys.
     """
     plain: dict[str, Any] = adapter(type(value)).dump_python(value, mode="json")
     later = getattr(value, "later_fields", ())
-    return {
-        field.name: plain[field.name]
-        for field in fields(value)
-        if field.name not in later or getattr(value, field.name) != field.default
-    }
+    kept = [f.name for f in fields(value) if f.name not in later or getattr(value, f.name) != f.default]
+    return {name: dumped(own) if is_dataclass(own := getattr(value, name)) else plain[name] for name in kept}
 
 
 def flattened(plain: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -109,16 +109,18 @@ def execute(
     resume_from: ResumeState | None = None,
     device: str = "cpu",
     stages: Stages | None = None,
+    loaded: "LoadedData | None" = None,
 ) -> Executed:
     """Do what a spec says, from the beginning or from a resume state of the same spec.
 
     ``stages`` are shared with other runs of the same process count; the run's seconds are then as if it were alone.
+    ``loaded`` are data that it shares with the run before it in the same process.
 
     Several ranks do it together, each of them by this call, and the leader alone measures and watches. The number of
     ranks and the device change the numbers by rounding alone, and may change where a run resumes.
     """
     with leader_first():
-        benchmark = load_benchmark(spec)
+        benchmark = loaded.of(spec) if loaded else load_benchmark(spec)
     execution = executing(spec, benchmark, resume_from=resume_from, device=device, stages=stages)
     while True:
         try:
@@ -194,6 +196,22 @@ def load_benchmark(spec: Spec) -> Benchmark:
     """The spec's data, without the environment it holds out."""
     benchmark = spec.data.load(spec.seed, oracle=spec.method.oracle)
     return benchmark if spec.hold_out is None else benchmark.holding_out(spec.hold_out)
+
+
+class LoadedData:
+    """The data of one run, which the next one of the process mostly needs, too."""
+
+    def __init__(self) -> None:
+        self.key: object = None
+        self.benchmark: Benchmark | None = None
+
+    def of(self, spec: Spec) -> Benchmark:
+        """A spec's data; those of another one are given up first."""
+        key = spec.data, spec.data.fingerprint(), spec.seed, spec.method.oracle, spec.hold_out
+        if self.benchmark is None or key != self.key:
+            self.benchmark = None
+            self.key, self.benchmark = key, load_benchmark(spec)
+        return self.benchmark
 
 
 def fresh_model(spec: Spec, benchmark: Benchmark) -> Model:

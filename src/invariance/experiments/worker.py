@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from invariance.core.errors import InvarianceError, StoreError
 from invariance.experiments import resume
-from invariance.experiments.run import Run, execute, failure
+from invariance.experiments.run import LoadedData, Run, execute, failure
 from invariance.experiments.spec import Spec
 from invariance.experiments.stage_cache import stages
 from invariance.experiments.store import Store, work_folder
@@ -38,7 +38,7 @@ class Worker:
     def __init__(self, store: Path, save_every: float, driver: TextIO, device: str = "cpu", stages: str = "") -> None:
         self.store, self.save_every, self.driver, self.device = Store(store), save_every, driver, device
         self.folder = work_folder(store)  # made by the first lock in it
-        self.stages, self.masks = Path(stages) if stages else None, Masks()
+        self.stages, self.masks, self.loaded = Path(stages) if stages else None, Masks(), LoadedData()
 
     def send(self, event: str, **content: Any) -> None:
         """Send the driver a message; without a driver there is nothing left to do."""
@@ -75,8 +75,9 @@ class Worker:
         try:
             earlier = resume.load(self._path(spec))
             shared = stages(spec, self.stages, self.device, earlier, self.masks)
-            run = execute(spec, self._monitor(spec), resume_from=earlier, device=self.device, stages=shared).run
-            return run, shared.updates if shared else 0
+            monitor, device = self._monitor(spec), self.device
+            done = execute(spec, monitor, resume_from=earlier, device=device, stages=shared, loaded=self.loaded)
+            return done.run, shared.updates if shared else 0
         except StoreError:
             raise
         except Exception as error:  # a plug-in may raise anything
