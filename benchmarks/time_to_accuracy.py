@@ -48,13 +48,15 @@ class Ours:
 
     method: str
     recipe: str
-    changes: dict[str, Any]
+    changes: dict[str, dict[str, Any]]
+    """Fields by section."""
     looks: int = 0
 
     def __call__(self, seed: int) -> Iterator[tuple[Benchmark, Model]]:
         """The model whenever it is looked at."""
         precision = {"precision": "bf16" if bf16() else "full"}
-        spec = Spec.of("colored-mnist", self.method, self.recipe, seed, {"recipe": self.changes | precision})
+        changes = self.changes | {"recipe": self.changes["recipe"] | precision}
+        spec = Spec.of("colored-mnist", self.method, self.recipe, seed, changes)
         benchmark, how = spec.data.load(seed), spec.recipe
         looks = self.looks * (how.debias + how.epochs) or 1
         model = fresh_model(spec, benchmark)
@@ -66,18 +68,21 @@ class Ours:
 
 OURS = {
     "Env-PoE, when it first passes": Ours(
-        "env-poe", "debiased", {"epochs": 4, "debias": 1, "batch_size": 512}, looks=2
+        "env-poe", "debiased", {"recipe": {"epochs": 4, "debias": 1, "batch_size": 512}}, looks=2
     ),
     "IRMv1, at its end": Ours(
         "irmv1",
         "two-phase",
         {
-            "batch_size": 512,
-            "penalty_batch_size": 2048,
-            "epochs": 10,
-            "warmup": 0.4,
-            "schedule": {"kind": "drop", "factor": 0.4},
-            "dropout": 0.1,
+            "method": {"gamma": 3000.0},
+            "recipe": {
+                "batch_size": 512,
+                "penalty_batch_size": 2048,
+                "epochs": 9,
+                "warmup": 4 / 9,
+                "schedule": {"kind": "drop", "factor": 0.4},
+                "dropout": 0.0,
+            },
         },
     ),
 }

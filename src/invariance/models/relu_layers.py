@@ -7,7 +7,7 @@ those of the layers, bit for bit; in bf16 they are those of the layers under tor
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -60,7 +60,7 @@ class _ReLULayers(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, way: Way, x: Inputs, *parameters: Tensor) -> Tensor:
         with torch.autocast(parameters[0].device.type, enabled=False):
-            ctx.way, ctx.x, ctx.memory = way, x, borrowed()
+            ctx.way, ctx.x, ctx.memory, ctx.inputs = way, x, borrowed(), None
             ctx.layers = _lowered(way, parameters)
             out = parameters[-1].new_empty(len(x), len(parameters[-1]))
             ctx.kept = [_forward(ctx, start, out[start : start + way.rows], parameters) for start in _starts(ctx)]
@@ -94,9 +94,14 @@ def _lowered(way: Way, parameters: Sequence[Tensor]) -> list[tuple[Tensor, Tenso
 
 
 def _inputs(ctx: Any, start: int) -> Tensor:
-    """A slice of the inputs; computed again in the backward pass, which costs less than to keep it."""
+    """A slice of the inputs; the only one is kept, of several each is computed again in the backward pass."""
+    if ctx.inputs is not None:
+        return cast("Tensor", ctx.inputs)
     weight = ctx.layers[0][0]
-    return floats(ctx.x[start : start + ctx.way.rows], weight.device).flatten(1).to(weight.dtype)
+    found = floats(ctx.x[start : start + ctx.way.rows], weight.device).flatten(1).to(weight.dtype)
+    if len(ctx.x) <= ctx.way.rows:
+        ctx.inputs = found
+    return found
 
 
 def _forward(ctx: Any, start: int, out: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
