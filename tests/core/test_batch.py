@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -118,11 +120,15 @@ def test_risks_are_mean_losses_of_each_environment(environments):
 # Environment
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_an_environment_refuses_inputs_that_are_not_numbers(value):
+@pytest.mark.parametrize("values", [(1, math.nan), (1, math.inf), (-math.inf, math.inf)])
+def test_an_environment_refuses_inputs_that_are_not_numbers(values):
     with pytest.raises(BadValue, match=r"'ward 3'.*NaN or infinite") as caught:
-        Environment("ward 3", torch.tensor([[1.0], [value]]), torch.zeros(2))
+        Environment("ward 3", torch.tensor(values).unsqueeze(1), torch.zeros(2))
     assert "\n" not in str(caught.value)
+
+
+def test_an_environment_takes_numbers_whose_sum_is_infinite():
+    assert len(Environment("ward 3", torch.full((3, 2), 3e38), torch.zeros(3))) == 3
 
 
 def test_an_environment_refuses_to_be_empty():

@@ -36,7 +36,7 @@ class Environment:
             )
         if len(self.y) == 0:
             raise BadValue(f"environment {self.name!r} is empty; drop it or give it samples")
-        if isinstance(self.x, Tensor) and self.x.is_floating_point() and not torch.isfinite(self.x).all():
+        if isinstance(self.x, Tensor) and self.x.is_floating_point() and not _all_finite(self.x):
             raise BadValue(f"environment {self.name!r}: x holds NaN or infinite values; drop or fill such rows")
         if self.weight is not None and (self.weight.shape != self.y.shape or not (self.weight > 0).all()):
             raise BadValue(f"environment {self.name!r}: expected one positive weight per sample; drop rows of weight 0")
@@ -48,6 +48,11 @@ class Environment:
         """The samples at ``rows``, with their weights."""
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, x=self.x[rows], y=self.y[rows], weight=weight)
+
+
+def _all_finite(x: Tensor) -> bool:
+    """Whether no entry is NaN or infinite. A finite sum says so in one pass; one that is not may have overflowed."""
+    return bool(x.sum().isfinite()) or bool(x.isfinite().all())
 
 
 def leave_out(
