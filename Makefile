@@ -72,6 +72,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/images.py
+	$(BIN)/python benchmarks/image_step.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/stages.py
 	$(BIN)/python benchmarks/ray_engine.py

@@ -93,7 +93,9 @@ class DataSet(ABC):
     architecture: ClassVar[Architecture]
     """The model the literature uses on it."""
     preferences: ClassVar[Preferences] = {}
-    """What this data set needs changed in a recipe, by the recipe's name; wins over what a method prefers."""
+    """What this data set needs changed in a recipe, by the recipe's protocol; wins over what a method prefers."""
+    profiles: ClassVar[Preferences] = {}
+    """What it needs changed in methods that have such fields, by the recipe's protocol; wins over theirs."""
     smaller: ClassVar[SmallerRuns] = {}
     """What studies change here at the scales that ask for a smaller version."""
 

@@ -91,7 +91,7 @@ class Spec:
         if unknown := changes.keys() - set(SECTIONS):
             raise UnknownName.of("section of a run", min(unknown), SECTIONS)
         data_set = DATA.create(data, changes.get("data"))
-        chosen, how = profile(method, recipe_name, data_set.preferences, changes=changes)
+        chosen, how = profile(method, recipe_name, data_set.preferences, profiles=data_set.profiles, changes=changes)
         model_changes = changes.get("model", {})
         default = {} if "name" in model_changes else MODELS.dump(data_set.architecture)
         model = MODELS.load({**default, **model_changes})

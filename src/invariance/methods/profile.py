@@ -1,6 +1,7 @@
 """A method with the fields that go with a recipe, and the recipe with the fields that go with the method."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from invariance.core.errors import BadValue
@@ -24,12 +25,13 @@ def profile(
     method_name: str,
     name: str = "default",
     *preferences: Preferences,
+    profiles: Preferences | None = None,
     changes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Profile:
     """A method by the recipe called ``name``, such as ``"default"`` or ``"paper"``, or several joined by ``+``.
 
-    ``preferences`` are what a data set changes in recipes, ``changes`` are fields of the ``method`` and of the
-    ``recipe``, and win.
+    ``preferences`` are what a data set changes in recipes, ``profiles`` what it changes in methods that have such
+    fields; ``changes`` are fields of the ``method`` and of the ``recipe``, and win.
 
     Example:
         >>> method, how = profile("irmv1", "debiased")
@@ -40,10 +42,11 @@ def profile(
 
     """
     changes = by_section(changes or {})
-    protocols = [PRESETS[part].protocol for part in parts(name)]
-    own = {
-        k: v for protocol in protocols if protocol for k, v in METHODS[method_name].profiles.get(protocol, {}).items()
-    }
+    cls, own = METHODS[method_name], {}
+    known = {field.name for field in fields(cls)}
+    for protocol in [found for part in parts(name) if (found := PRESETS[part].protocol)]:
+        own |= cls.profiles.get(protocol, {})
+        own |= {k: v for k, v in (profiles or {}).get(protocol, {}).items() if k in known}
     method = METHODS.create(method_name, {**own, **changes.get("method", {})})
     asked = recipe(name, method.preferences, *preferences, changes=changes.get("recipe"))
     how = method.adapted(asked)
