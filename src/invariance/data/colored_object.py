@@ -122,16 +122,10 @@ class ColoredObject(CounterfactualPairs):
     architecture: ClassVar[ResNet] = ResNet(stem="small")
     preferences: ClassVar[Preferences] = {
         **TWO_LOOKS,
-        "two-phase": {
-            **TWO_LOOKS["two-phase"],
-            "epochs": 25,
-            "warmup": 0.6,
-            "augment": {"shift": 4, "edge": "repeat"},
-        },
+        "two-phase": {**TWO_LOOKS["two-phase"], "augment": {"shift": 4, "edge": "repeat"}},
         "debiased": {**TWO_LOOKS["debiased"], "augment": None},
     }
-    """Where an image is shifted its edge is repeated: the ground's colour is what counts here. A few objects are seen
-    in many views, and 15 epochs of ERM learn shapes that hold for others, which 5 do not (docs/stability.md)."""
+    """Where an image is shifted its edge is repeated, since the ground's colour is what counts here."""
     smaller: ClassVar[SmallerRuns] = {
         "tiny": {"data": {"image_size": 16}, "model": {"width": 8}},
         "small": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, **SMALL_RUN},

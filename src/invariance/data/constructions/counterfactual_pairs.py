@@ -21,16 +21,17 @@ TWO_LOOKS: Preferences = {
     "two-phase": {
         **RESNET["two-phase"],
         "penalty_batch_size": 1024,
-        "epochs": 15,
-        "warmup": 1 / 3,
+        "epochs": 25,
+        "warmup": 0.6,
         "augment": {"shift": 4},
     },
 }
 """For a ResNet on images in two looks, which soon memorises labels, and then there is little left to penalise.
 
 In a short run the penalty sets in after a tenth of the updates, as in Lin et al.'s runs (after 40 of 500 on
-CIFAR-MNIST, 80 of 800 on Colored-Object). In two phases images are mirrored and shifted, and the batches of the second
-are large, so that gradients of environments can be compared (docs/stability.md).
+CIFAR-MNIST, 80 of 800 on Colored-Object). In two phases images are mirrored and shifted, so that 15 epochs of ERM learn
+shapes and not labels, and the batches of the second phase are large, so that gradients of environments can be compared
+(docs/stability.md).
 """
 
 
