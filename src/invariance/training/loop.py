@@ -22,7 +22,7 @@ from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model, batch_norms
 from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_updated_once
-from invariance.models.scratch import Scratch, scratch_of
+from invariance.models.scratch import Scratch, keep_freed_memory, scratch_of
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
@@ -93,6 +93,7 @@ class Training:
         self.optimisers = self._fresh_optimisers()
         self.averaged: AveragedModel | None = None
         self.masks: Masks | None = None
+        keep_freed_memory()
         self.scratch = Scratch(None if all(sampler for sampler, _ in self.samplers) else self.data.x)
         self.step, self.loss, self.stopped = first, math.nan, False
 
