@@ -144,8 +144,9 @@ def environments(sizes: Sequence[int], seed: int = 0) -> list[Environment]:
 
 
 def bf16() -> bool:
-    """Whether this processor multiplies in bf16."""
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    """Whether this processor multiplies in bf16, and is not told to do without AVX-512."""
+    there = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return bool(there) and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def run(method: Method, data: Sequence[Environment], name: str, precision: Precision = "full") -> Training:
