@@ -15,7 +15,6 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Names of malloc.h, where glibc has them."""
 KEPT_BYTES = 64 * 1024**2
@@ -23,7 +22,7 @@ KEPT_BYTES = 64 * 1024**2
 
 @cache
 def keep_freed_memory() -> None:
-    """Tell the C library, once, to keep up to 64 MB of what an update frees for the next; glibc gives it back else."""
+    """Tell the C library, once, to keep up to 64 MB of what an update frees for the next; glibc would give it back."""
     with suppress(AttributeError, OSError, TypeError):  # other libraries are left as they are
         for threshold, size in ((M_TRIM_THRESHOLD, KEPT_BYTES), (M_MMAP_THRESHOLD, KEPT_BYTES // 2)):
             ctypes.CDLL(None).mallopt(threshold, size)
