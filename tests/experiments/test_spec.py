@@ -62,7 +62,7 @@ def test_preferences_of_the_method_count_then_those_of_the_data_then_changes():
 
 
 def test_a_data_set_changes_fields_of_methods_that_have_them_and_whoever_asks_wins():
-    assert Spec.of("pacs", "bloc-irm", "two-phase").method.gamma == 1.0
+    assert Spec.of("pacs", "bloc-irm", "two-phase").method.gamma == 0.1
     assert Spec.of("pacs", "bloc-irm", "paper").method.gamma == 1e6
     assert Spec.of("pacs", "erm", "two-phase").method == METHODS.create("erm", {})
     assert Spec.of("pacs", "irmv1", "two-phase", changes={"method": {"gamma": 7.0}}).method.gamma == 7.0
