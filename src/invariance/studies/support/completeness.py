@@ -13,8 +13,8 @@ def plans_with_runs(
 ) -> dict[str, list[Plan]]:
     """Every study at the scales that have runs of their own, the most complete first; all by the name of the study.
 
-    Among equals that scale comes first at which most was run, then the larger one. A study without runs is there at
-    the last of these scales.
+    Among equals a scale with whole data sets comes before one with smaller versions of some, then that at which most
+    was run, then the larger one. A study without runs is there at the last of these scales.
     """
     plans = {study.name: [_whatever_data(study.plan(scale)) for scale in scales] for study in studies}
     held = {(name, plan.scale): stored.held(plan.identities) for name, own in plans.items() for plan in own}
@@ -30,7 +30,11 @@ def plans_with_runs(
 def _own_runs(plans: Sequence[Plan], held: Mapping[str, set[str]], run_at: Mapping[str, int]) -> list[Plan]:
     """The plans that have a run which none before them has, each with the scales that have all its runs too."""
     order = list(SCALES)
-    ranked = sorted(plans, key=lambda p: (-len(held[p.scale]), -run_at[p.scale], -order.index(p.scale)))
+
+    def rank(scale: str) -> tuple[int, bool, int, int]:
+        return -len(held[scale]), SCALES[scale].smaller is not None, -run_at[scale], -order.index(scale)
+
+    ranked = sorted(plans, key=lambda plan: rank(plan.scale))
     shown: list[Plan] = []
     covered: set[str] = set()
     for plan in ranked:
