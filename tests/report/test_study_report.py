@@ -16,6 +16,7 @@ from invariance.core.one_look import one_look
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
+from invariance.experiments.stored_runs import StoredRuns
 from invariance.methods import METHODS
 from invariance.report.citation import citations
 from invariance.report.html_page import render
@@ -23,6 +24,7 @@ from invariance.report.page import Chapter, Choice
 from invariance.report.study_blocks import Asked
 from invariance.report.study_report import collect
 from invariance.studies import STUDIES
+from invariance.studies.support.completeness import plans_with_runs
 from invariance.studies.support.printed import everything
 
 SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 4, "batch_size": 50}, "evaluation": {"checkpoints": 2}}
@@ -101,6 +103,14 @@ def test_a_study_is_shown_at_its_most_complete_scale_with_the_others_beside_it(s
     fill(store, "table-4", "full", 1)
     assert provenance(collect(store), "table-4").startswith("scale full")  # as complete, and larger
     assert provenance(collect(store, ("table-4",), scale="smoke"), "table-4").startswith("scale smoke")
+
+
+def test_runs_that_two_scales_share_are_shown_at_the_one_with_whole_data_sets(store):
+    fill(store, "table-4", "ours", seeds=1)
+    fill(store, "table-5", "ours-small", seeds=1)  # so that more was run at the scale with smaller versions
+    studies = [STUDIES[name]() for name in ("table-4", "table-5")]
+    plans = plans_with_runs(studies, StoredRuns(store))
+    assert [(plan.scale, plan.alike) for plan in plans["table-4"]] == [("ours", ("ours-small",))]
 
 
 def test_runs_that_several_scales_share_are_labelled_by_all_of_them_and_by_their_recipe(store):
