@@ -1,6 +1,7 @@
 """The Ray engine on a real cluster of three nodes on this machine, of which one is killed."""
 
 import os
+import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -123,7 +124,8 @@ class Nodes:
 @pytest.fixture
 def nodes(tmp_path, plugin, monkeypatch) -> Iterator[Nodes]:
     monkeypatch.setenv("PYTHONPATH", str(plugin(PLUGIN, methods=["halts = another_package:Halts"])), prepend=os.pathsep)
-    for name, value in (ray_cluster.LOOPBACK | ray_cluster.PRIVATE | PATIENT).items():
+    token = {"RAY_AUTH_TOKEN": secrets.token_hex()}  # Ray makes one where it starts by itself, not for a Cluster
+    for name, value in (ray_cluster.LOOPBACK | ray_cluster.PRIVATE | PATIENT | token).items():
         monkeypatch.setenv(name, value)
     import ray
 
