@@ -42,8 +42,9 @@ def profile(
 
     """
     changes = by_section(changes or {})
-    cls, own = METHODS[method_name], {}
+    cls = METHODS[method_name]
     known = {field.name for field in fields(cls)}
+    own: dict[str, Any] = {}
     for protocol in [found for part in parts(name) if (found := PRESETS[part].protocol)]:
         own |= cls.profiles.get(protocol, {})
         own |= {k: v for k, v in (profiles or {}).get(protocol, {}).items() if k in known}
