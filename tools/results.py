@@ -117,7 +117,8 @@ def _runs(published: Published) -> str:
     spent = span(sum(run.seconds for run in runs))
     days = sorted({date.fromisoformat(run.finished_at[:10]) for run in runs})
     when = " to ".join(f"{day.day} {day:%B %Y}" for day in dict.fromkeys((days[0], days[-1])))
-    lines = [f"{_counted(len(runs), 'published run')} ({counts}), {spent} of one core, finished {when}."]
+    count = _counted(len(runs), "published run")
+    lines = [f"{count} ({counts}), {spent} by the clock, interruptions included, finished {when}."]
     if published.of_no_study:
         lines.append(f"{published.of_no_study:,} of them belong to no study of this version and are not shown here.")
     for content, many in published.made_with:

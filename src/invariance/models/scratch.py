@@ -1,8 +1,7 @@
 """What the updates of a training use again: memory, and inputs behind layers that never change.
 
 Every update asks for the same tensors. What the system takes back and gives again, page by page, costs a full batch a
-tenth of its time, and the methods that read features as much of a small one. A full batch of a table is standardised
-once, which saves a sixth.
+tenth of its time, and Fishr as much of a small one. A full batch of a table is standardised once, which saves a sixth.
 """
 
 import ctypes
