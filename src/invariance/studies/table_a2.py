@@ -5,12 +5,29 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Line, Quantity, Table
 from invariance.studies.support.accuracy import AVERAGE_AND_GAP, AccuracyTable
-from invariance.studies.support.base import BASELINES, OWN, Arm, Results, arm
+from invariance.studies.support.base import BASELINES, OWN, SCALES, Arm, Changes, Results, arm
 from invariance.studies.support.printed import printed
 
 DATA = "Colored-MNIST"
 METHODS = ("GrayScale", "ERM", *BASELINES, "BLOC-IRM", OWN)
-ENVIRONMENTS = {"β 0.1, 0.15": [0.1, 0.15], "β 0.1, 0.15, 0.2": [0.1, 0.15, 0.2]}
+CLOSE = "β 0.1, 0.15"
+ENVIRONMENTS = {CLOSE: [0.1, 0.15], "β 0.1, 0.15, 0.2": [0.1, 0.15, 0.2]}
+TWICE_AS_LONG: Changes = {"recipe": {"epochs": 22, "warmup": 6 / 22}}
+"""The phase with the penalty, after the same warm-up."""
+ADJUSTED: dict[str, Changes] = {
+    "IRMv1": {"method": {"gamma": 4e3}, **TWICE_AS_LONG},
+    "IRMv0": TWICE_AS_LONG,
+    "REx": {"method": {"gamma": 4e3}},
+    "BIRM": TWICE_AS_LONG,
+    "SparseIRM": {"method": {"gamma": 2e3}},
+    "Fishr": {"method": {"gamma": 1.2e4}},
+    "BLOC-IRM": {"recipe": {"epochs": 18, "warmup": 6 / 18}},
+}
+"""By the recipe two-phase, where environments differ half as much as those that its values were chosen for.
+
+Penalties are quadratic in what environments differ by, so a weight that the risk can oppose is four times as large.
+Others, which the risk does not hold, need more updates (docs/stability.md).
+"""
 
 
 @final
@@ -23,12 +40,22 @@ class TableA2(AccuracyTable):
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments of Colored-MNIST, in %, after training where "
         "colour contradicts the label with the given probabilities β. The optimum reads shape alone and is not run. "
+        "By the recipe two-phase, penalties at β = 0.1 and 0.15 have four times the weight or twice the updates. "
         "The paper's claim: BLOC-IRM stays ahead of the baselines."
     )
 
     def arms(self, scale: str) -> list[Arm]:
+        two_phase = SCALES[scale].recipes.get("small-batch") == "two-phase"
+        adjusted = {(CLOSE, method): changes for method, changes in ADJUSTED.items() if two_phase}
         return [
-            arm(scale, method, DATA, setting, "small-batch", {"data": {"betas": betas}})
+            arm(
+                scale,
+                method,
+                DATA,
+                setting,
+                "small-batch",
+                {"data": {"betas": betas}, **adjusted.get((setting, method), {})},
+            )
             for setting, betas in ENVIRONMENTS.items()
             for method in METHODS
         ]
