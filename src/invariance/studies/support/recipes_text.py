@@ -18,7 +18,7 @@ def recipes_text(specs: Iterable[Spec]) -> list[str]:
     for spec in specs:
         own = changed.setdefault(spec.recipe_name, {})
         for name, value in changes(spec).items():
-            own.setdefault(name, set()).add(str(value))
+            own.setdefault(name, set()).add(f"{value:.3g}" if isinstance(value, float) else str(value))
     if not changed:
         return []
     texts = [_text(name, changed[name]) for name in sorted(changed)]
