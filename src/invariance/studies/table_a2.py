@@ -40,7 +40,7 @@ class TableA2(AccuracyTable):
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments of Colored-MNIST, in %, after training where "
         "colour contradicts the label with the given probabilities β. The optimum reads shape alone and is not run. "
-        "By the recipe two-phase, penalties at β = 0.1 and 0.15 have four times the weight or twice the updates. "
+        "By the recipe two-phase, penalties at β = 0.1, 0.15 have four times the weight, twice the updates, or both. "
         "The paper's claim: BLOC-IRM stays ahead of the baselines."
     )
 
