@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'invariance[report]'")
 
+from invariance.core.artefacts import Column, Difference, Line, Table
 from invariance.core.errors import UnknownName
 from invariance.experiments.published import FILE, publish, published_store
 from invariance.experiments.run import execute
@@ -147,6 +148,16 @@ def test_a_table_names_the_columns_that_have_no_run(files):
     text = files.texts["results.md"]
     assert "No published run yet: Colored-Object; CIFAR-MNIST; CelebA; VLCS." in text
     assert "**Colored-Object**" not in text
+
+
+def test_differences_of_which_no_pair_has_a_seed_are_named_and_not_shown():
+    nothing = Difference(note="no seed that both have")
+    lines = (Line("ERM", (Difference((1.0,)), nothing)), Line("REx", (nothing, nothing)))
+    columns = (Column("average", "PACS"), Column("average", "VLCS"))
+    shown = results._with_runs(Table("differences", "", "", "method", columns, lines, ""))
+    assert [column.group for column in shown.columns] == ["PACS"]
+    assert [line.cells for line in shown.lines] == [(Difference((1.0,)),), (nothing,)]
+    assert shown.notes == ("No seed that both have: VLCS.",)
 
 
 def test_the_page_is_the_same_where_the_data_are_not(files, published, tmp_path, monkeypatch):

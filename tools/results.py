@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 
 from invariance.cli.follow import span
-from invariance.core.artefacts import Artefact, Cell, Figure, Quantity, Table
+from invariance.core.artefacts import Artefact, Cell, Difference, Figure, Quantity, Table
 from invariance.core.errors import UnknownName
 from invariance.core.text import markdown_escape
 from invariance.experiments.published import published_store
@@ -31,6 +31,7 @@ from invariance.report.render.sheets import is_empty
 from invariance.studies import STUDIES
 from invariance.studies.support.base import METRICS, NO_RUN, SCALES, Results
 from invariance.studies.support.completeness import plans_with_runs
+from invariance.studies.support.paired import NO_COMMON_SEED
 from invariance.studies.support.results import results
 from invariance.studies.support.seeds import SeedRow, seed_rows
 
@@ -190,24 +191,34 @@ def _folded(text: str, *, visible: int, opened: bool) -> str:
 
 
 def _with_runs(table: Table) -> Table:
-    """A table without the columns that have no run at all; a note names them, or the groups that have none."""
-    kept = [i for i in range(len(table.columns)) if not _without_run([line.cells[i] for line in table.lines])]
+    """A table without the columns that have no run at all; notes name them, or the groups that have none."""
+    reasons = [_missing([line.cells[i] for line in table.lines]) for i in range(len(table.columns))]
+    kept = [i for i, reason in enumerate(reasons) if not reason]
     if not kept or len(kept) == len(table.columns):
         return table
     groups = {table.columns[i].group for i in kept}
-    missing = [column for i, column in enumerate(table.columns) if i not in kept]
-    names = dict.fromkeys(f"{c.group}, {c.name}" if c.group in groups else c.group for c in missing)
+    names: dict[str, dict[str, None]] = {}
+    for column, reason in zip(table.columns, reasons, strict=True):
+        if reason:
+            name = f"{column.group}, {column.name}" if column.group in groups else column.group
+            names.setdefault(reason, {})[name] = None
     lines = [replace(line, cells=tuple(line.cells[i] for i in kept)) for line in table.lines]
     return replace(
         table,
         columns=tuple(table.columns[i] for i in kept),
         lines=tuple(line for line in lines if any(line.cells)),
-        notes=(*table.notes, f"{NOTHING.capitalize()}: {'; '.join(names)}."),
+        notes=(*table.notes, *(f"{reason.capitalize()}: {'; '.join(own)}." for reason, own in names.items())),
     )
 
 
-def _without_run(cells: Sequence[Cell]) -> bool:
-    return all(isinstance(cell, Quantity) and cell.note == NO_RUN for cell in cells if cell)
+def _missing(cells: Sequence[Cell]) -> str:
+    """Why a column has no value at all; nothing where it has one, or where runs collapsed."""
+    filled = [cell for cell in cells if cell]
+    if all(isinstance(cell, Quantity) and cell.note == NO_RUN for cell in filled):
+        return NOTHING
+    if all(isinstance(cell, Difference) and not cell.values for cell in filled):
+        return NO_COMMON_SEED
+    return ""
 
 
 def _artefact(artefact: Artefact, scale: str, files: Files, *, alone: bool) -> str:

@@ -11,6 +11,7 @@ from invariance.core.artefacts import Column, Difference, Line, Table
 from invariance.studies.support.base import METRICS, Arm, Results
 
 LEVEL = 0.95
+NO_COMMON_SEED = "no seed that both have"
 CAPTION = (
     "In points, mean over the seeds that both have, with a 95 % interval of Student's t for paired values. Where the "
     "interval holds zero, these seeds do not tell the two apart."
@@ -40,7 +41,7 @@ def paired(results: Results, arm: Arm, other: Arm, metric: str) -> Difference:
     name = METRICS[metric]
     common = [seed for seed in first if seed in second]
     values = tuple(100 * (getattr(first[s].test, name) - getattr(second[s].test, name)) for s in common)
-    return Difference(values, *interval(values), note="" if values else "no seed that both have")
+    return Difference(values, *interval(values), note="" if values else NO_COMMON_SEED)
 
 
 def paired_table(results: Results, pairs: Iterable[Pair], what: str, metrics: Sequence[str]) -> tuple[Table, ...]:
