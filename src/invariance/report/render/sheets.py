@@ -177,7 +177,8 @@ def _table(table: Table) -> Sheet:
 
 
 def _seeds_differ(rows: Sequence[SheetRow]) -> bool:
-    entries = [entry for row in rows for entry in row.entries if entry.seeds]
+    """Where all seeds collapsed there is no mean, and a footnote says so."""
+    entries = [entry for row in rows for entry in row.entries if entry.seeds and entry.value is not None]
     return any(entry.collapsed for entry in entries) or len({entry.seeds for entry in entries}) > 1
 
 
