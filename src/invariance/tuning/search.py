@@ -78,10 +78,14 @@ class Search:
         changes = parse_changes([*self.fixed, *assigned(settings)])
         return Spec.of(self.data, self.method, self.recipe, self.first_seed, changes)
 
-    def runs(self, settings: Settings) -> list[Spec]:
-        """All runs of the trial: one per seed, and those that its rule asks for beside them."""
-        spec = self.spec(settings)
-        own = [spec.with_seed(self.first_seed + i) for i in range(self.seeds)]
+    @property
+    def seed_numbers(self) -> range:
+        """The seeds of every trial, in the order in which they are run."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    def runs(self, settings: Settings, seed: int) -> list[Spec]:
+        """The runs of the trial with one seed: its own, and those that its rule asks for beside it."""
+        own = [self.spec(settings).with_seed(seed)]
         return own + held_out(own, tuning_rule(self.rule).selection)
 
     @cached_property
