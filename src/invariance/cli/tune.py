@@ -49,7 +49,7 @@ def tune(
     rule: Annotated[
         str, typer.Option("--rule", help="What scores a trial: invariant, leave-one-environment-out, oracle.")
     ] = "invariant",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Of each trial, one run per seed, in turn.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Runs of each trial, one per seed.")] = 1,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="Tables report seeds from 0.")] = 100,
     changes: Changes = None,
     search: Annotated[
