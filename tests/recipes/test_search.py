@@ -2,7 +2,7 @@ import pytest
 
 from invariance.core.errors import BadValue
 from invariance.methods import METHODS
-from invariance.recipes.search import IntRange, LogRange, OneOf, Range, parse_search
+from invariance.recipes.search import IntRange, LogRange, OneOf, Range, parse_search, reaching
 
 RANGES = [LogRange(1e-4, 1e-2), Range(0.0, 0.8), IntRange(4, 32), OneOf(("squared", "split", None, True, 4096, 0.5))]
 
@@ -30,6 +30,23 @@ def test_the_search_space_of_every_method_can_be_typed(cls):
 def test_a_range_knows_what_lies_in_it(each, inside, outside):
     assert all(value in each for value in inside)
     assert not any(value in each for value in outside)
+
+
+@pytest.mark.parametrize(
+    ("each", "value", "widened"),
+    [
+        (LogRange(10.0, 1e6), 0.1, LogRange(0.01, 1e6)),
+        (LogRange(1e-4, 1e-2), 0.1, LogRange(1e-4, 1.0)),
+        (LogRange(1e-4, 1e-2), 1e-2, LogRange(1e-4, 1e-2)),
+        (LogRange(1e-4, 1e-2), 0.0, LogRange(1e-4, 1e-2)),  # without a logarithm
+        (Range(0.1, 0.8), 0.0, Range(0.0, 0.8)),
+        (IntRange(8, 32), 66, IntRange(8, 66)),
+        (OneOf((1, 5)), 3, OneOf((1, 5, 3))),
+    ],
+    ids=str,
+)
+def test_a_range_is_widened_where_it_does_not_hold_a_value(each, value, widened):
+    assert reaching(each, value) == widened
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from invariance.core.text import clean
 
 EXTRAS = {
     "report": ("jinja2", "matplotlib"),
-    "tune": ("optuna",),
+    "tune": ("optuna", "matplotlib"),
     "ray": ("ray",),
     "onnx": ("onnx", "onnxruntime"),
     "tensorboard": ("tensorboard",),

@@ -191,8 +191,8 @@ def draw(figure: "Artefact", path: Path, what: str, *, quiet: bool) -> None:
         from invariance.report.render.matplotlib_figures import draw as drawn
     except ModuleNotFoundError:
         note = "no picture: it needs matplotlib (pip install 'invariance[report]')"
-    else:
-        drawn(figure, path, path.suffix.lower().removeprefix("."))
-        note = f"{what}: {path}"
+        (errors() if quiet else out()).print(note, highlight=False, markup=False)  # [report] is an extra, no style
+        return
+    drawn(figure, path, path.suffix.lower().removeprefix("."))
     if not quiet:
-        out().print(note, highlight=False, markup=False)  # [report] is an extra, no style
+        out().print(f"{what}: {path}", highlight=False, markup=False)

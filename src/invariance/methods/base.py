@@ -62,7 +62,8 @@ class Method(ABC):
     preferences: ClassVar[Preferences] = {}
     """Fields of a recipe that the method changes, by protocol: its authors' choice, or ours for ``short`` ones."""
     search: ClassVar[SearchSpace] = {"recipe.lr": LogRange(1e-4, 1e-2), "recipe.epochs": IntRange(8, 32)}
-    """Where ``tune`` looks for its fields and for those of its recipe."""
+    """Where ``tune`` looks for its fields and for those of its recipe. It widens a range that does not hold what the
+    field is by a recipe on a data set."""
     profiles: ClassVar[Preferences] = {}
     """Its own fields that change, by the recipe's protocol; otherwise they are the paper's."""
     later_fields: ClassVar[tuple[str, ...]] = ()

@@ -115,6 +115,27 @@ KINDS: dict[str, type[Range | LogRange | IntRange | OneOf]] = {
 }
 
 
+def reaching(each: SearchRange, value: Any) -> SearchRange:
+    """The range, widened where it does not hold ``value``; a logarithmic one goes a factor of ten beyond it.
+
+    Example:
+        >>> print(reaching(IntRange(8, 32), 66), reaching(LogRange(10.0, 1e6), 0.1))
+        int:8:66 log:0.01:1e+06
+
+    """
+    match each:
+        case _ if value in each:
+            return each
+        case OneOf(values):
+            return OneOf((*values, value))
+        case LogRange(low, high) if value > 0:
+            return LogRange(value / 10, high) if value < low else LogRange(low, 10 * value)
+        case Range(low, high) | IntRange(low, high):
+            return type(each)(min(low, value), max(high, value))
+        case _:
+            return each
+
+
 def parse_search(settings: list[str]) -> dict[str, SearchRange]:
     """``["recipe.lr=log:1e-3:1e-1", "method.estimator=one-of:squared:split"]`` as ranges by field."""
     return {name.strip(): _range(text, s) for s in settings for name, _, text in [s.partition("=")]}

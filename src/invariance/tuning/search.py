@@ -4,7 +4,6 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -15,7 +14,7 @@ from invariance.core.fields import flattened
 from invariance.experiments.spec import Spec, parse_changes
 from invariance.methods import METHODS
 from invariance.methods.profile import by_section
-from invariance.recipes.search import SearchSpace, written
+from invariance.recipes.search import SearchSpace, reaching, written
 from invariance.studies.support.results import held_out
 from invariance.tuning.rules import labelled, tuning_rule
 
@@ -42,7 +41,7 @@ class Search:
     first_seed: int = 100
     changes: Changes = field(default_factory=dict)
     ranges: SearchSpace = field(default_factory=dict)
-    """Beside those of the method, or in their place."""
+    """Beside those of the method, or in their place; these are searched as they are."""
 
     def __post_init__(self) -> None:
         tuning_rule(self.rule)
@@ -55,9 +54,19 @@ class Search:
 
     @cached_property
     def space(self) -> SearchSpace:
-        """The ranges of all fields that are not fixed."""
-        both = {_field(name): each for name, each in {**METHODS[self.method].search, **self.ranges}.items()}
-        return {name: each for name, each in both.items() if name not in dict(flattened(by_section(self.changes)))}
+        """The ranges of all fields that are not fixed.
+
+        The method's own are widened to hold the method as it stands, by this recipe on these data. A field that is off
+        there (None) is not searched.
+        """
+        spec = self.spec({})
+        own = {
+            name: reaching(each, value)
+            for name, each in _by_field(METHODS[self.method].search).items()
+            if (value := _value(spec, name)) is not None or None in each
+        }
+        fixed = dict(flattened(by_section(self.changes)))
+        return {name: each for name, each in {**own, **_by_field(self.ranges)}.items() if name not in fixed}
 
     @property
     def fixed(self) -> tuple[str, ...]:
@@ -69,21 +78,21 @@ class Search:
         changes = parse_changes([*self.fixed, *assigned(settings)])
         return Spec.of(self.data, self.method, self.recipe, self.first_seed, changes)
 
-    def runs(self, settings: Settings) -> list[Spec]:
-        """All runs of the trial: one per seed, and those that its rule asks for beside them."""
-        spec = self.spec(settings)
-        own = [spec.with_seed(self.first_seed + i) for i in range(self.seeds)]
+    @property
+    def seed_numbers(self) -> range:
+        """The seeds of every trial, in the order in which they are run."""
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    def runs(self, settings: Settings, seed: int) -> list[Spec]:
+        """The runs of the trial with one seed: its own, and those that its rule asks for beside it."""
+        own = [self.spec(settings).with_seed(seed)]
         return own + held_out(own, tuning_rule(self.rule).selection)
 
     @cached_property
     def profile(self) -> Settings:
         """The method as it stands: what its fields in the space are by themselves, where they lie in their ranges."""
-        spec, found = self.spec({}), {}
-        for name, each in self.space.items():
-            with suppress(AttributeError):  # a field of a kind that the recipe has not
-                if (value := attrgetter(name)(spec)) in each:
-                    found[name] = rounded(value)
-        return found
+        spec = self.spec({})
+        return {name: value for name, each in self.space.items() if (value := _value(spec, name)) in each}
 
     @cached_property
     def name(self) -> str:
@@ -120,12 +129,24 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
+def _value(spec: Spec, name: str) -> Any:
+    """What a field is by itself, as it would be tried; None where this kind of recipe has no such field."""
+    try:
+        return rounded(attrgetter(name)(spec))
+    except AttributeError:
+        return None
+
+
 def assigned(settings: Settings) -> list[str]:
     """Settings as ``--set`` takes them."""
     return [f"{name}={written(value)}" for name, value in settings.items()]
 
 
+def _by_field(space: SearchSpace) -> SearchSpace:
+    """Ranges by the present names of their fields: ``objective.gamma`` is ``method.gamma``."""
+    return {_field(name): each for name, each in space.items()}
+
+
 def _field(name: str) -> str:
-    """``objective.gamma`` is ``method.gamma``."""
     ((section, fields),) = parse_changes([f"{name}=0"]).items()
     return next(field for field, _ in flattened({section: fields}))

@@ -1,10 +1,10 @@
 """Search for a method's hyper-parameters: ask Optuna for trials, run what is missing, tell it what came of them."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from invariance.core.errors import BadValue
 from invariance.experiments.engines.base import Engine
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from invariance.tuning.trials import Begun, Trial
 
 RUNS_PER_WORKER = 2
-"""In each round of trials: with one, workers would wait for the longest run of the round."""
+"""With each seed of a round of trials: with one, workers would wait for the longest of these runs."""
 
 Runner = Callable[[list[Spec]], None]
 """Runs what is missing in the store."""
@@ -102,13 +102,13 @@ def tune(
         raise BadValue("tuning needs Optuna: pip install 'invariance[tune]'") from None
     search = Search(data, method, recipe, rule, seeds, first_seed, changes or {}, ranges or {})
     engine = engine or Local()
-    each = math.ceil(RUNS_PER_WORKER * engine.capacity() / len(search.runs(search.profile)))
+    run = run or _runner(store, engine)
+    many = math.ceil(RUNS_PER_WORKER * engine.capacity() / len(search.runs(search.profile, first_seed)))
     with opened(search, study) as kept:
-        while begun := begin(kept, search, trials, each):
-            (run or _runner(store, engine))([spec for trial in begun for spec in search.runs(trial.settings)])
-            with Store(store) as runs:
-                for trial in begun:
-                    tell(kept, trial, *_outcome(search, trial, runs))
+        while begun := begin(kept, search, trials, many):
+            outcomes = _seed_after_seed(search, begun, run, store)
+            for trial in begun:
+                tell(kept, trial, *outcomes[trial.number])
             watch(Tuning(search, study, trials, told(kept), {}))
         kept.set_user_attr("budget", trials)
         return Tuning(search, study, trials, told(kept), importances(kept))
@@ -122,10 +122,38 @@ def _runner(store: Path, engine: Engine) -> Runner:
     return run
 
 
-def _outcome(search: Search, trial: "Begun", store: Store) -> tuple[Verdict, float, list[str]]:
+class _Outcome(NamedTuple):
     """The verdict on a trial, the seconds of its runs and their keys."""
-    keys = [spec.key for spec in search.runs(trial.settings)]
+
+    verdict: Verdict
+    seconds: float
+    keys: list[str]
+
+
+def _seed_after_seed(search: Search, begun: "Sequence[Begun]", run: Runner, store: Path) -> dict[int, _Outcome]:
+    """What came of some trials, by their numbers.
+
+    All are run with the first seed, those that have a score by then with the second, and so on. One seed that collapsed
+    is enough for no score, so a trial pays for no seed after it.
+    """
+    specs: dict[int, list[Spec]] = {trial.number: [] for trial in begun}
+    outcomes: dict[int, _Outcome] = {}
+    for seed in search.seed_numbers:
+        next_runs = {trial.number: search.runs(trial.settings, seed) for trial in begun}
+        run([spec for runs in next_runs.values() for spec in runs])
+        with Store(store) as stored:
+            for number, runs in next_runs.items():
+                specs[number] += runs
+                outcomes[number] = _outcome(search.rule, specs[number], stored)
+        begun = [trial for trial in begun if outcomes[trial.number].verdict.status == "finished"]
+        if not begun:
+            break
+    return outcomes
+
+
+def _outcome(rule: str, specs: Sequence[Spec], store: Store) -> _Outcome:
+    keys = [spec.key for spec in specs]
     runs = [run for key in keys if (run := store.get(key))]
     if len(runs) < len(keys):
-        return Verdict("failed", reason=f"{len(keys) - len(runs)} of its runs are missing"), 0.0, keys
-    return judge(search.rule, runs), sum(run.seconds for run in runs), keys
+        return _Outcome(Verdict("failed", reason=f"{len(keys) - len(runs)} of its runs are missing"), 0.0, keys)
+    return _Outcome(judge(rule, runs), sum(run.seconds for run in runs), keys)
