@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from invariance.experiments.selected_runs import SelectedRuns
@@ -122,6 +124,19 @@ def test_data_that_arrive_fill_in_by_themselves(tmp_path, monkeypatch, results):
     assert len(average.ours) == len(gap.ours) == 2
     assert average.note == ""
     assert table.lines[0].cells[0].note.startswith("waits for Colored-Object")
+
+
+@pytest.mark.parametrize(
+    ("last", "note"),
+    [("finished", "no logit offset in 1 of 3"), ("collapsed", "collapsed 1 of 3; no logit offset in 1 of 3")],
+)
+def test_a_collapsed_seed_does_not_hide_that_another_had_no_logit_offset(run, last, note):
+    plan = STUDIES["table-a5"]().plan("debiased")
+    own = next(a for a in plan.arms if a.method == "IRMv1")
+    runs = [run(own.spec.with_seed(seed), status=last if seed == 2 else "finished") for seed in range(3)]
+    runs[0] = replace(runs[0], reason="no cue was found")
+    made = Results(plan, "last", {own.identity: SelectedRuns.of(runs, "last")})
+    assert made.note(own) == note
 
 
 def test_missing_points_of_a_figure_are_counted_and_failures_named(results):

@@ -221,9 +221,9 @@ class Results:
         return Quantity(ours, number, self.note(arm), len(row.runs), row.collapsed, metric)
 
     def note(self, arm: Arm) -> str:
-        """Why values of an arm are missing, or which are of runs that debiasing left as they were; mostly nothing."""
+        """Why values of an arm are missing, and which are of runs that debiasing left as they were; mostly nothing."""
         if row := self.row(arm):
-            return row.note if row.status == "finished" else row.status
+            return "; ".join(filter(None, (row.status if row.failures else "", row.note)))
         return arm.waits or NO_RUN
 
     def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
