@@ -17,7 +17,7 @@ from invariance.experiments.spec import Spec
 from invariance.experiments.stored_runs import identity
 from invariance.methods.profile import by_section
 from invariance.studies.support.printed import printed
-from invariance.studies.support.recipes_text import recipes_text
+from invariance.studies.support.recipes_text import methods_text, recipes_text
 from invariance.training.selection import label
 
 METRICS = {"average": "mean", "worst": "worst", "gap": "gap"}
@@ -246,13 +246,13 @@ class Results:
 
     @property
     def runs_text(self) -> str:
-        """The runs in words: their scale, the recipes that they had, and how many seeds there are of each."""
+        """The runs in words: scale, recipes, what was changed in methods, and how many seeds there are of each."""
         seeds = sorted({len(row.runs) for row in self.rows.values()})
         counted = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) if seeds else "no"
         included = ", collapsed ones included" if self.with_collapsed else ""
-        recipes = recipes_text(row.spec for row in self.rows.values())
+        specs = [row.spec for row in self.rows.values()]
         seeds_text = f"{counted} seed{'' if seeds == [1] else 's'}{included}"
-        return " · ".join((_scale_text(self.plan), *recipes, seeds_text))
+        return " · ".join((_scale_text(self.plan), *recipes_text(specs), *methods_text(specs), seeds_text))
 
 
 def _scale_text(plan: Plan) -> str:
