@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import ClassVar
 
 from invariance.core.artefacts import Artefact, Curve, Figure, Flag, Lines, Mark, Quantity
+from invariance.experiments.spec import Spec
 from invariance.studies.support.base import METRICS, SCALES, Arm, Detail, Results, Study, arm
 from invariance.studies.support.printed import printed
 
@@ -26,6 +27,10 @@ WIDTHS: dict[Detail, tuple[int, ...]] = {
 PRINTED = {"full batch": "large batch", "batch size 1024": "small batch", "width 390": "small batch"}
 """Points that Table 4 has too, as it calls their setting."""
 PANELS = {"average": "average accuracy, %", "gap": "accuracy gap, %"}
+UPDATES_DIFFER = (
+    "Batch sizes differ in the number of updates as well (notes list them), so a low point may be due to either."
+)
+"""For captions of figures over batch size."""
 
 
 class Sweep(Study):
@@ -38,7 +43,7 @@ class Sweep(Study):
     """Places that the paper marks."""
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
-        """One figure; points without a finished run are left out, and a note counts them."""
+        """One figure; points without a finished run are left out, and a note counts them. Others list updates."""
         arms = results.arms
         panels = tuple(
             Lines(
@@ -47,7 +52,7 @@ class Sweep(Study):
             )
             for metric, text in PANELS.items()
         )
-        notes = results.notes(arms)
+        notes = (*results.notes(arms), *_updates_notes(arms))
         figure = Figure(self.name, self.title, self.caption, panels, results.provenance, notes, self.number)
         return (figure,)
 
@@ -65,6 +70,26 @@ class Sweep(Study):
                 )
                 numbers = tuple(_printed(own, metric))
                 yield Curve(method, x, y, low, high, method=method, printed=numbers, flags=flags)
+
+
+def updates(spec: Spec) -> int:
+    """How many updates a run makes, unless its method stops before."""
+    return spec.recipe.updates(spec.data.size().samples)[1]
+
+
+def _updates_notes(arms: Sequence[Arm]) -> Iterator[str]:
+    """The updates of every arm, methods of the same numbers together; nothing of those that always make as many."""
+    counts: dict[str, dict[str, int]] = {}
+    for each in sorted(arms, key=lambda a: a.x):
+        if each.spec:
+            counts.setdefault(each.method, {})[each.setting] = updates(each.spec)
+    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for method in dict.fromkeys(a.method for a in arms):
+        alike.setdefault(tuple(counts.get(method, {}).items()), []).append(method)
+    for own, methods in alike.items():
+        if len({many for _, many in own}) > 1:
+            listed = ", ".join(f"{many:,} ({setting})" for setting, many in own)
+            yield f"Updates of {', '.join(methods)}: {listed}."
 
 
 def _flag(results: Results, arm: Arm, quantity: Quantity, metric: str) -> Flag | None:
