@@ -30,8 +30,6 @@ SHARED = [
     ("figure-a5", "REx", "Colored-FMNIST", "full batch", "table-4", "large batch"),
     ("figure-a5", "IRMv1", "Colored-FMNIST", "batch size 1024", "table-4", "small batch"),
     ("figure-4", "BLOC-IRM", "Colored-MNIST", "width 100", "figure-a4", "width 100"),
-    ("controls", "IRMv1", "Colored-MNIST", "full batch, few updates", "table-4", "large batch"),
-    ("controls", "IRMv1", "Colored-MNIST", "small batch, many updates", "table-4", "small batch"),
 ]
 
 

@@ -22,7 +22,7 @@ def recipes_text(specs: Iterable[Spec]) -> list[str]:
 
 
 def methods_text(specs: Iterable[Spec]) -> list[str]:
-    """One text, such as "changed in methods: REx (gamma 4000)"; nothing where methods are as their recipes have them."""
+    """One text, such as "changed in methods: REx (gamma 4000)"; nothing where they are as recipes have them."""
     changed = _changed(specs, "method", lambda spec: spec.method.title)
     texts = [_text(name, fields) for name, fields in changed.items() if fields]
     return [f"changed in methods: {', '.join(texts)}"] if texts else []

@@ -110,7 +110,7 @@ def _printed(arms: Sequence[Arm], metric: str) -> Iterator[tuple[float, float]]:
             yield each.x, number.mean
 
 
-def images(scale: str) -> int:
+def _images(scale: str) -> int:
     """How many images Colored-MNIST trains on."""
     return int(SCALES[scale].changes.get("data", {}).get("images", FULL))
 
@@ -119,7 +119,7 @@ def batch_arms(scale: str, data: str, methods: Sequence[str]) -> list[Arm]:
     """Batches of every size for as many epochs as small ones, and the full batch by its own recipe."""
     return [
         *(_sized(scale, method, data, size) for size in BATCHES[SCALES[scale].detail] for method in methods),
-        *(arm(scale, method, data, "full batch", "full-batch", x=images(scale)) for method in methods),
+        *(arm(scale, method, data, "full batch", "full-batch", x=_images(scale)) for method in methods),
     ]
 
 
