@@ -25,7 +25,7 @@ METHODS = ("erm", "irmv1", "rex", "env-poe")
 BATCH, UPDATES = 512, 400
 
 
-def score(method_name: str, shift_name: str, seed: int) -> tuple[float, str]:
+def score(method_name: str, shift_name: str, seed: int, name: str = "short") -> tuple[float, str]:
     """The test score of a small network, and what the run notes."""
     made = SHIFTS[shift_name][1](np.random.default_rng(seed))
     rows = sum(len(e) for e in made.train)
@@ -33,7 +33,7 @@ def score(method_name: str, shift_name: str, seed: int) -> tuple[float, str]:
     changes = {"batch_size": BATCH, "epochs": epochs, "lr": 1e-2, "dropout": 0.0}
     if method_name == "env-poe":
         changes["debias"] = math.ceil(epochs / 3)
-    method, recipe = profile(method_name, "short", changes={"recipe": changes})
+    method, recipe = profile(method_name, name, changes={"recipe": changes})
     model = MLP(32, 1).build(made.input_shape, made.family.outputs, seed)
     *_, last = train(model, method, made.train, recipe, family=made.family, seed=seed, snapshots=1)
     test = made.test[0]
@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--methods", nargs="*", default=METHODS)
+    parser.add_argument("--recipe", default="short", help="short or two-phase, in batches and at a rate for tables")
     options = parser.parse_args()
     torch.set_num_threads(1)
     start = time.perf_counter()
@@ -57,7 +58,8 @@ def main() -> None:
     for name in options.names or SHIFTS:
         cells = []
         for method in options.methods:
-            results = [score(method, name, seed) for seed in range(options.first, options.first + options.seeds)]
+            seeds = range(options.first, options.first + options.seeds)
+            results = [score(method, name, seed, options.recipe) for seed in seeds]
             undone = sum(bool(note) for _, note in results)
             mean = f"{statistics.mean(value for value, _ in results):.1f}"
             cells.append(mean + (f" (no offset in {undone} of {options.seeds})" if undone else ""))

@@ -233,7 +233,7 @@ OTHERS = {
     "test_pool": ("test-file", "train-file"),
     "gradient": ({"kind": "plain"}, {"kind": "sam", "radius": 0.1}),
     "step": ({"kind": "adam", "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}, {"kind": "sgd", "momentum": 0.9}),
-    "schedule": ({"kind": "constant"}, {"kind": "ramp", "share": 0.1}),
+    "schedule": ({"kind": "constant"}, {"kind": "drop", "factor": 0.1}),
     "augment": (None, {"flip": 0.5, "shift": 4}),
     "without": ([], [0]),
 }
@@ -367,12 +367,12 @@ def test_settings_are_read_as_json_or_else_as_text():
             "recipe.reset=true",
             "data.betas=[0.1, 0.2]",
             "recipe.step=sgd",
-            'recipe.schedule={"kind": "ramp"}',
+            'recipe.schedule={"kind": "drop"}',
             "method.estimator = split ",
         ]
     ) == {
         "method": {"gamma": 1e4, "estimator": "split"},
-        "recipe": {"batch_size": None, "reset": True, "step": "sgd", "schedule": {"kind": "ramp"}},
+        "recipe": {"batch_size": None, "reset": True, "step": "sgd", "schedule": {"kind": "drop"}},
         "data": {"betas": [0.1, 0.2]},
     }
 

@@ -6,7 +6,7 @@ from invariance.core.errors import BadValue
 from invariance.data import DATA
 from invariance.methods import METHODS
 from invariance.methods.profile import profile
-from invariance.recipes.presets import PRESETS
+from invariance.recipes.presets import PRESETS, recipe
 
 every_preset = pytest.mark.parametrize("preset", PRESETS)
 
@@ -43,6 +43,48 @@ def test_erm_refuses_debiasing_that_was_asked_for():
     with pytest.raises(BadValue, match=r"ERM cannot be trained with debias=2; ERM with debiasing is env-poe"):
         profile("erm", "short", changes={"recipe": {"debias": 2}})
     assert profile("erm", "short", changes={"recipe": {"debias": 0}}).recipe.debias == 0
+
+
+@pytest.mark.parametrize("data", [None, *DATA.classes])
+@pytest.mark.parametrize("method", [name for name, cls in METHODS.classes.items() if "gamma_alone" in cls.later_fields])
+def test_where_debiasing_finds_nothing_a_penalty_has_the_weight_that_it_has_alone(method, data):
+    profiles = DATA[data].profiles if data else None
+    debiased, alone = (profile(method, name, profiles=profiles).method for name in ("debiased", "two-phase"))
+    assert debiased.alone().gamma == alone.gamma
+
+
+def test_on_all_samples_a_game_has_the_moves_that_it_has_in_small_batches():
+    recipes = [profile("irm-game", name).recipe.updates(50_000) for name in ("two-phase", "two-phase+all-samples")]
+    (_, small), (switch, large) = recipes
+    assert [steps - before for before, steps in recipes] == [60, 60]
+    assert (small, large, switch) == (354, 500, 440)
+
+
+def test_a_protocol_of_two_recipes_counts_where_both_are_joined_and_nowhere_else():
+    joined = {"two-phase+all-samples": {"lr": 7e-3}}
+    assert recipe("two-phase+all-samples", joined).lr == recipe("default+bf16+all-samples", joined).lr == 7e-3
+    for name in ("two-phase", "all-samples", "debiased+all-samples", "all-samples+two-phase"):
+        assert recipe(name, joined) == recipe(name)
+
+
+@pytest.mark.parametrize("version", [None, "tiny", "small"])
+@pytest.mark.parametrize("name", ["colored-mnist", "colored-object", "cifar-mnist", "celeba", "pacs", "vlcs"])
+def test_sparse_irm_drops_weights_while_the_penalty_is_on(name, version):
+    data = DATA[name]
+    smaller = data.smaller.get(version, {}) if version else {}
+    method, how = profile("sparse-irm", "two-phase", data.preferences, profiles=data.profiles)
+    samples = {"colored-object": 12_000, "pacs": 6_000, "vlcs": 6_000, "celeba": 20_000}.get(name, 10_000)
+    switch, steps = how.updates(smaller.get("data", {}).get("images", samples))
+    assert switch / steps < method.start < method.end < 1
+
+
+def test_on_resnets_the_paper_s_protocol_has_its_batches_and_its_weight_decay():
+    for name in ("colored-object", "cifar-mnist", "celeba", "pacs", "vlcs"):
+        data = DATA[name]
+        method, how = profile("bloc-irm", "paper", data.preferences, profiles=data.profiles)
+        assert (how.batch_size, how.lr, method.inner_lr, 2 * method.l2) == (256, 0.1, 0.1, 5e-4)
+        scores, how = profile("sparse-irm", "paper", data.preferences, profiles=data.profiles)
+        assert scores.score_rate * how.lr == pytest.approx(6e-3)
 
 
 def test_a_light_penalty_goes_with_debiasing():

@@ -7,7 +7,7 @@ from invariance.recipes.gradient import SAM, Plain
 from invariance.recipes.optimiser import LALR, SGD
 from invariance.recipes.presets import PRESETS, recipe
 from invariance.recipes.recipe import Recipe
-from invariance.recipes.schedules import Decay, Ramp, Steps
+from invariance.recipes.schedules import Clock, Decay, Steps
 
 
 def test_the_full_batch_recipe_is_the_default():
@@ -23,7 +23,7 @@ def test_presets_combine():
 
 def test_of_two_presets_the_later_one_wins():
     assert recipe("lsgd+lalr").lr == 0.1
-    assert recipe("lsgd+lalr").schedule == Ramp()
+    assert recipe("lsgd+lalr").lr_ramp == 0.05
     assert recipe("lalr+lsgd").lr_scale == 10
     assert recipe("lalr+lsgd").step == LALR()
 
@@ -37,6 +37,13 @@ def test_every_pair_of_presets_is_a_recipe(names):
             assert getattr(combined, field) == value
         elif field not in PRESETS[first].changes:
             assert getattr(combined, field) == getattr(Recipe(), field)
+
+
+def test_lsgd_scales_the_rate_of_the_recipe_that_it_is_joined_to():
+    plain, scaled = recipe("two-phase+all-samples"), recipe("two-phase+all-samples+lsgd")
+    clocks = [Clock(step, 500, 214) for step in (0, 24, 213, 214, 357, 499)]
+    factors = [scaled.rate(clock) / plain.rate(clock) for clock in clocks]
+    assert factors == pytest.approx([10 / 25, 10, 10, 10, 10, 10])
 
 
 def test_preferences_of_a_method_count_where_a_recipe_follows_that_protocol():

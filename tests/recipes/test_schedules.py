@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from invariance.recipes.schedules import Clock, Constant, Decay, Drop, Ramp, Steps
+from invariance.recipes.schedules import Clock, Constant, Decay, Drop, Steps, ramp
 
 STEPS, SWITCH = 100, 40
 
@@ -25,13 +25,13 @@ def test_constant_is_one_at_the_start_the_switch_and_the_end():
 
 
 def test_ramp_rises_in_equal_steps_and_stays_at_one():
-    ramp = Ramp(share=0.05)  # 5 of 100 updates
-    assert [ramp(at(step)) for step in range(6)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1])
-    assert [ramp(at(step)) for step in (SWITCH, STEPS - 1)] == [1, 1]
+    factors = [ramp(at(step), 0.05) for step in range(6)]  # over 5 of 100 updates
+    assert factors == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1])
+    assert [ramp(at(step), 0.05) for step in (SWITCH, STEPS - 1)] == [1, 1]
 
 
 def test_a_ramp_of_no_length_is_constant():
-    assert [Ramp(share=0)(at(step)) for step in (0, SWITCH, STEPS - 1)] == [1, 1, 1]
+    assert [ramp(at(step), 0) for step in (0, SWITCH, STEPS - 1)] == [1, 1, 1]
 
 
 def test_steps_multiply_at_each_share():
@@ -58,7 +58,7 @@ def test_decay_stays_at_one_where_the_penalty_never_sets_in():
     assert [Decay()(Clock(step, STEPS, STEPS)) for step in (0, STEPS - 1)] == [1, 1]
 
 
-@pytest.mark.parametrize("bad", [{"share": 1.5}, {"share": -0.1}, {"shore": 0.1}])
-def test_a_ramp_refuses_what_is_not_a_share(bad):
+@pytest.mark.parametrize("bad", [{"factor": 0}, {"factor": -0.1}, {"fuctor": 0.1}])
+def test_a_drop_refuses_what_is_not_a_factor(bad):
     with pytest.raises(ValidationError):
-        Ramp(**bad)
+        Drop(**bad)

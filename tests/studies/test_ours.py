@@ -61,10 +61,12 @@ def test_a_part_of_a_study_can_be_run_alone(only, runs):
 def test_the_paper_s_protocol_differs_in_its_rate_alone(results):
     study = STUDIES["rates"]()
     tried = [a.spec for a in study.arms("ours") if a.method == "REx"]
-    assert {spec.recipe.lr for spec in tried} == {1e-4, 3e-4, 1e-3}
+    assert {spec.recipe.lr for spec in tried} == {1e-4, 3e-4, 1e-3, 2e-3}
     assert {(s.recipe.epochs, s.recipe.batch_size, s.recipe.warmup, s.method.gamma) for s in tried} == {
         (200, 1024, 0.25, 1e6)
     }
     (table,) = study.show(results(study, "ours", 1))
     assert isinstance(table, Table)
-    assert [column.group for column in table.columns][::2] == ["rate 10⁻⁴", "rate 3·10⁻⁴", "rate 10⁻³"]
+    assert [column.group for column in table.columns][::2] == [
+        *("rate 10⁻⁴", "rate 3·10⁻⁴", "rate 10⁻³", "rate 2·10⁻³"),
+    ]

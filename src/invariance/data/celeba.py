@@ -18,7 +18,7 @@ from invariance.core.fields import STRICT, Share
 from invariance.core.inputs import Pixels
 from invariance.core.one_look import once
 from invariance.core.seeding import generator
-from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, Betas, DataSet, Size, SmallerRuns
+from invariance.data.base import PHOTOGRAPHS, RESNET_METHODS, SMALL_RUN, Availability, Betas, DataSet, Size, SmallerRuns
 from invariance.data.formats.digest import digest
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
@@ -84,6 +84,7 @@ class CelebA(DataSet):
         "short": {**PHOTOGRAPHS["short"], "epochs": 16},
         "debiased": {**PHOTOGRAPHS["debiased"], "epochs": 16},
     }
+    profiles: ClassVar[Preferences] = RESNET_METHODS
     smaller: ClassVar[SmallerRuns] = {
         "tiny": {"data": {"images": 200, "image_size": 16}, "model": {"width": 8}},
         "small": {"data": {"images": 20_000, "image_size": 48}, "model": {"width": 32}, **SMALL_RUN},

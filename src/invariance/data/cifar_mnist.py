@@ -22,6 +22,7 @@ from invariance.data.constructions.counterfactual_pairs import (
     CounterfactualPairs,
     MechanismSplit,
     stratified_parts,
+    two_looks_methods,
 )
 from invariance.data.formats.cifar import ARCHIVE, EACH, FOLDER, NAMES, batches, located, read
 from invariance.data.formats.digest import digest
@@ -83,6 +84,7 @@ class CIFARMNIST(CounterfactualPairs):
     source: ClassVar[str] = "https://www.cs.toronto.edu/~kriz/cifar.html"
     architecture: ClassVar[ResNet] = ResNet(stem="small")
     preferences: ClassVar[Preferences] = TWO_LOOKS
+    profiles: ClassVar[Preferences] = two_looks_methods(tau=1500 / 10_000)
     smaller: ClassVar[SmallerRuns] = {
         "tiny": {"data": {"images": 100}, "model": {"width": 8}},
         "small": {"data": {"images": 5000}, "model": {"width": 16}, **SMALL_RUN},

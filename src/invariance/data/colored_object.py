@@ -22,6 +22,7 @@ from invariance.data.constructions.counterfactual_pairs import (
     CounterfactualPairs,
     MechanismSplit,
     stratified_parts,
+    two_looks_methods,
 )
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken, cached
@@ -126,6 +127,7 @@ class ColoredObject(CounterfactualPairs):
         "debiased": {**TWO_LOOKS["debiased"], "augment": None},
     }
     """Where an image is shifted its edge is repeated, since the ground's colour is what counts here."""
+    profiles: ClassVar[Preferences] = two_looks_methods(tau=1000 / 12_000)
     smaller: ClassVar[SmallerRuns] = {
         "tiny": {"data": {"image_size": 16}, "model": {"width": 8}},
         "small": {"data": {"folder": "eth80-coco"}, "model": {"width": 16}, **SMALL_RUN},

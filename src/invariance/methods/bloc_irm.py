@@ -109,7 +109,7 @@ class BLOCIRM(AnnealedMethod):
     inner_steps: PositiveInt = 1
     """Steps that each environment's head takes. One, as in Algorithm A1."""
     inner_lr: Positive = 2e-3
-    """Their learning rate η. The rate that the paper names for the extractor."""
+    """Their learning rate η. The rate that the paper names for the extractor; on ResNets that is 0.1."""
     limit_inner_lr: bool = False
     """Whether η is limited where features are so large that the steps might diverge. Ours."""
     inner_optimiser: Literal["gd", "adam"] = "gd"

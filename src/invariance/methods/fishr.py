@@ -48,7 +48,7 @@ class Fishr(PenalisedMethod):
     preferences: ClassVar[Preferences] = {"short": {"lr": 7e-4}}
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "method.ema": Range(0.0, 0.95)}
     profiles: ClassVar[Preferences] = {
-        **PenalisedMethod.profiles,
+        "debiased": {"gamma": 1.0, "gamma_alone": 3e3},
         "two-phase": {"gamma": 3e3, "gamma_before": 0.0},
     }
 

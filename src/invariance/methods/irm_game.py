@@ -75,13 +75,14 @@ class IRMGame(Method):
         "There is no stopping rule by default. stop_below, the authors' rule, takes the training accuracy of the "
         "batch; theirs takes that of all training samples.",
         "With the recipe two-phase features are learned by ERM and then fixed, heads move in turn, 5 times as far as "
-        "best responses on all samples, and stop where a homogeneity test tells the training environments apart "
+        "best responses in large batches, and stop where a homogeneity test tells the training environments apart "
         "least (stop_at); the authors stop at a training accuracy that they read off a plot.",
     )
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2.5e-4},
         "small-batch": {"lr": 2.5e-4},
         "two-phase": {"penalty_batch_size": 50_000, "penalty_dropout": 0.0, "epochs": 66, "warmup": 1 / 11},
+        "two-phase+all-samples": {"warmup": 1 - 60 / 500},
         "debiased": {"lr": 2e-3},
     }
     profiles: ClassVar[Preferences] = {

@@ -41,7 +41,10 @@ class IRMv1(PenalisedMethod):
         "γ is 10⁶ as in the ICLR 2023 paper; the authors' code has 91257. With the recipe two-phase it is 10³.",
     )
     search: ClassVar[SearchSpace] = {**PenalisedMethod.search, "method.estimator": OneOf(("squared", "split"))}
-    profiles: ClassVar[Preferences] = {**PenalisedMethod.profiles, "two-phase": {"gamma": 1e3, "gamma_before": 0.0}}
+    profiles: ClassVar[Preferences] = {
+        "debiased": {"gamma": 1.0, "gamma_alone": 1e3},
+        "two-phase": {"gamma": 1e3, "gamma_before": 0.0},
+    }
 
     estimator: Estimator = "squared"
     """``squared`` squares the estimated gradient; ``split`` multiplies those of two halves: unbiased, noisier."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from invariance.core.errors import BadValue
 from invariance.methods import METHODS
 from invariance.methods.base import Method
-from invariance.recipes.presets import PRESETS, Preferences, parts, recipe
+from invariance.recipes.presets import Preferences, followed, recipe
 from invariance.recipes.recipe import Recipe
 
 EARLIER_SECTIONS = {"objective": "method"}
@@ -45,7 +45,7 @@ def profile(
     cls = METHODS[method_name]
     known = {field.name for field in fields(cls)}
     own: dict[str, Any] = {}
-    for protocol in [found for part in parts(name) if (found := PRESETS[part].protocol)]:
+    for protocol in [protocol for _, protocol in followed(name) if protocol]:
         own |= cls.profiles.get(protocol, {})
         own |= {k: v for k, v in (profiles or {}).get(protocol, {}).items() if k in known}
     method = METHODS.create(method_name, {**own, **changes.get("method", {})})

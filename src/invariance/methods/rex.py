@@ -29,7 +29,7 @@ class REx(PenalisedMethod):
     )
 
     profiles: ClassVar[Preferences] = {
-        **PenalisedMethod.profiles,
+        "debiased": {"gamma": 1.0, "gamma_alone": 1e3},
         "two-phase": {"gamma": 1e3, "gamma_before": 0.0},
     }
 

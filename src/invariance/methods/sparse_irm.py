@@ -180,7 +180,7 @@ class SparseIRM(PenalisedMethod):
         "method.score_rate": LogRange(1.0, 100.0),
     }
     profiles: ClassVar[Preferences] = {
-        **PenalisedMethod.profiles,
+        "debiased": {"gamma": 1.0, "gamma_alone": 500.0},
         "two-phase": {"gamma": 500.0, "penalty_of": "rex", "start": 0.61, "end": 0.75},
     }
 

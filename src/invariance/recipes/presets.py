@@ -1,7 +1,7 @@
 """Recipes with a name. Each is a change to the full-batch recipe, and changes combine: ``small-batch+sam``."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import ValidationError
 
@@ -9,8 +9,10 @@ from invariance.core.errors import BadValue, UnknownName
 from invariance.core.fields import adapter
 from invariance.recipes.recipe import Recipe
 
-Protocol = Literal["full-batch", "small-batch", "short", "two-phase", "debiased"]
-"""Ways of training for which methods and data sets have values of their own."""
+Protocol = Literal[
+    "full-batch", "small-batch", "short", "two-phase", "debiased", "all-samples", "two-phase+all-samples"
+]
+"""Ways of training for which methods and data sets have values of their own; two that are joined may be a third."""
 Preferences = Mapping[Protocol, Mapping[str, Any]]
 """Fields of a recipe that a method or a data set changes, by protocol."""
 
@@ -38,6 +40,16 @@ TWO_PHASE: dict[str, Any] = {
     "schedule": {"kind": "drop", "factor": 0.2},
     "dropout": 0.2,
 }
+DEBIASED: dict[str, Any] = {
+    "batch_size": 1024,
+    "epochs": 10,
+    "lr": 1e-3,
+    "l2_scale": 0.1,
+    "warmup": 0.0,
+    "schedule": "decay",
+    "debias": 2,
+    "dropout": 0.2,
+}
 
 PRESETS: dict[str, Preset] = {
     "full-batch": Preset("every update sees all samples; 500 updates, the IRM literature's way", {}, "full-batch"),
@@ -48,7 +60,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "lsgd": Preset(
         "large-batch SGD rules: ten times the rate, ramped up (Goyal et al. 2017)",
-        {"lr_scale": 10.0, "schedule": "ramp"},
+        {"lr_scale": 10.0, "lr_ramp": 0.05},
     ),
     "lalr": Preset(
         "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
@@ -69,6 +81,7 @@ PRESETS: dict[str, Preset] = {
     "all-samples": Preset(
         "another recipe, as in two-phase+all-samples, with every update on all samples; 500 updates",
         {"batch_size": None, "penalty_batch_size": None, "epochs": 500},
+        "all-samples",
     ),
     "bf16": Preset(
         "another recipe, as in two-phase+bf16, with the features' matrix products in bf16; half the time where the "
@@ -82,16 +95,12 @@ PRESETS: dict[str, Preset] = {
     "debiased": Preset(
         "environment-specific cues are first removed by the logit offset of Env-PoE, then the method is trained with a "
         "light penalty, input dropout and a falling rate",
-        {
-            "batch_size": 1024,
-            "epochs": 10,
-            "lr": 1e-3,
-            "l2_scale": 0.1,
-            "warmup": 0.0,
-            "schedule": "decay",
-            "debias": 2,
-            "dropout": 0.2,
-        },
+        DEBIASED,
+        "debiased",
+    ),
+    "debiased-full": Preset(
+        "the same with every update on all samples: 80 of the environment classifier, as many as there, then 500",
+        {**DEBIASED, "batch_size": None, "epochs": 500, "debias": 80},
         "debiased",
     ),
 }
@@ -110,6 +119,16 @@ def parts(name: str) -> list[str]:
     return found
 
 
+def followed(name: str) -> Iterator[tuple[Preset, Protocol | None]]:
+    """The full-batch recipe and those that ``name`` joins, each with the protocol that is followed from there on."""
+    before: Protocol | None = None
+    for part in dict.fromkeys(["full-batch", *parts(name)]):
+        own = PRESETS[part].protocol
+        protocol = next((known for known in get_args(Protocol) if known == f"{before}+{own}"), own)
+        before = protocol or before
+        yield PRESETS[part], protocol
+
+
 def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe called ``name``, or several joined by ``+``, later ones winning.
 
@@ -117,11 +136,10 @@ def recipe(name: str, *preferences: Preferences, changes: Mapping[str, Any] | No
     win over all.
     """
     fields: dict[str, Any] = {}
-    for part in dict.fromkeys(["full-batch", *parts(name)]):
-        preset = PRESETS[part]
+    for preset, protocol in followed(name):
         fields |= preset.changes
         for prefers in preferences:
-            fields |= prefers.get(preset.protocol, {}) if preset.protocol else {}
+            fields |= prefers.get(protocol, {}) if protocol else {}
     for given, value in (changes or {}).items():
         field = EARLIER_FIELDS.get(given, given)
         fields[field] = _merged(fields.get(field), value)

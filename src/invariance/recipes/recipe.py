@@ -10,7 +10,7 @@ from invariance.core.fields import STRICT, NonNegative, Positive, Share
 from invariance.recipes.augment import Augment
 from invariance.recipes.gradient import AnyGradient, Plain
 from invariance.recipes.optimiser import Adam, AnyOptimiser
-from invariance.recipes.schedules import AnySchedule, Clock, Constant
+from invariance.recipes.schedules import AnySchedule, Clock, Constant, ramp
 
 Part = Annotated[float, Field(ge=0, lt=1)]
 
@@ -26,23 +26,25 @@ class Recipe:
     """Independent slots; any combination runs every method.
 
     ``batch_size`` counts all environments together, equal shares of each; None is everything at once. The learning
-    rate is ``lr`` · ``lr_scale`` · ``schedule``, l2 the method's times ``l2_scale``. ``warmup`` is the share of the
-    epochs before the penalty sets in, ``reset`` starts a fresh optimiser there, and ``penalty_batch_size`` is the batch
-    size from there on: small batches learn features, large ones estimate a penalty. ``average`` is the share of the
-    run, at its end, over which weights are averaged. ``dropout`` is the share of the inputs' entries that an update
-    does not see, ``penalty_dropout`` that share from the switch on, where it is another one. ``augment`` mirrors and
-    shifts images anew in every update. ``debias`` is the number of epochs, before all others, in which an environment
-    classifier is trained; its logit offset removes environment-specific cues (`training/debiasing.py`). 0 is without
-    debiasing. ``precision`` is that of the features' matrix products: ``full`` is the inputs' own, ``bf16`` leaves
-    weights, head, loss and penalty in that and is for 32-bit inputs.
+    rate is ``lr`` · ``lr_scale`` · ``schedule``, and rises to it over the share ``lr_ramp`` of the run; l2 is the
+    method's times ``l2_scale``. ``warmup`` is the share of the epochs before the penalty sets in, ``reset`` starts a
+    fresh optimiser there, and ``penalty_batch_size`` is the batch size from there on: small batches learn features,
+    large ones estimate a penalty. ``average`` is the share of the run, at its end, over which weights are averaged.
+    ``dropout`` is the share of the inputs' entries that an update does not see, ``penalty_dropout`` that share from
+    the switch on, where it is another one. ``augment`` mirrors and shifts images anew in every update. ``debias`` is
+    the number of epochs, before all others, in which an environment classifier is trained; its logit offset removes
+    environment-specific cues (`training/debiasing.py`). 0 is without debiasing. ``precision`` is that of the
+    features' matrix products: ``full`` is the inputs' own, ``bf16`` leaves weights, head, loss and penalty in that
+    and is for 32-bit inputs.
     """
 
-    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size", "penalty_dropout", "precision")
+    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size", "penalty_dropout", "precision", "lr_ramp")
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
     lr: Positive = 4.898536566546834e-4
     lr_scale: Positive = 1.0
+    lr_ramp: Share = 0.0
     l2_scale: NonNegative = 1.0
     schedule: Annotated[AnySchedule, BeforeValidator(_named)] = Field(default_factory=Constant)
     warmup: Share = 0.38
@@ -56,6 +58,10 @@ class Recipe:
     average: Share = 0.0
     augment: Augment | None = None
     precision: Literal["full", "bf16"] = "full"
+
+    def rate(self, clock: Clock) -> float:
+        """The learning rate of an update."""
+        return self.lr * self.lr_scale * self.schedule(clock) * ramp(clock, self.lr_ramp)
 
     def dropout_at(self, clock: Clock) -> float:
         """The share of the inputs' entries that an update does not see."""

@@ -32,6 +32,11 @@ class Clock(NamedTuple):
         return self.step / self.steps
 
 
+def ramp(clock: Clock, share: float) -> float:
+    """A factor that rises from 0 over the first ``share`` of the run and is 1 from there on (Goyal et al. 2017)."""
+    return min(1.0, (clock.step + 1) / max(1.0, share * clock.steps))
+
+
 @dataclass(frozen=True, config=STRICT)
 class Schedule(ABC):
     """A factor on the learning rate."""
@@ -50,18 +55,6 @@ class Constant(Schedule):
 
     def __call__(self, clock: Clock) -> float:
         return 1.0
-
-
-@final
-@dataclass(frozen=True, config=STRICT)
-class Ramp(Schedule):
-    """Up from 0 over the first ``share`` of the run, then 1 (Goyal et al. 2017)."""
-
-    kind: Literal["ramp"] = "ramp"
-    share: Share = 0.05
-
-    def __call__(self, clock: Clock) -> float:
-        return min(1.0, (clock.step + 1) / max(1.0, self.share * clock.steps))
 
 
 @final
@@ -100,4 +93,4 @@ class Drop(Schedule):
         return self.factor * Decay()(clock) if clock.annealed else 1.0
 
 
-AnySchedule = Annotated[Constant | Ramp | Steps | Decay | Drop, Discriminator("kind")]
+AnySchedule = Annotated[Constant | Steps | Decay | Drop, Discriminator("kind")]

@@ -117,10 +117,6 @@ class Training:
         """Where the run is before update ``step``."""
         return Clock(step - self.first, self.steps - self.first, self.switch - self.first)
 
-    def rate(self, clock: Clock) -> float:
-        """The learning rate of an update."""
-        return self.recipe.lr * self.recipe.lr_scale * self.recipe.schedule(clock)
-
     def averages(self, step: int) -> bool:
         """Whether the weights after so many updates are among those that are averaged."""
         return step > self.steps - round(self.recipe.average * self.steps)
@@ -219,7 +215,7 @@ class Training:
         self.loss = float(self.recipe.gradient(move.loss, moving))
         if not math.isfinite(self.loss):
             raise Diverged(f"the loss is {self.loss} after {self.step} updates; lower the learning rate or γ")
-        rate = self.rate(clock) * move.rate
+        rate = self.recipe.rate(clock) * move.rate
         for name in names:
             player, optimiser = self.players[name], self.optimisers[name]
             l2 = move.l2 * self.recipe.l2_scale if player.l2 else 0.0

@@ -170,7 +170,7 @@ def names(training: Training, origin: str) -> dict[int, str]:
         if what is None:
             break
         fresh = recipe.reset and step == training.switch
-        decided = (what, training.rate(clock), rows, recipe.dropout_at(clock), fresh, training.averages(step + 1))
+        decided = (what, recipe.rate(clock), rows, recipe.dropout_at(clock), fresh, training.averages(step + 1))
         chain.update(repr(decided).encode())
         found[step + 1] = chain.hexdigest()
     return found

@@ -119,5 +119,11 @@ def test_large_and_small_batches_are_one_algorithm(scale):
     large, small = arms["large batch"], arms["small batch"]
     sizes = {"batch_size": None, "penalty_batch_size": None, "epochs": 500, "precision": large.recipe.precision}
     assert large.method == small.method
-    assert large.recipe == replace(small.recipe, **sizes)
+    assert large.recipe == replace(small.recipe, **sizes, debias=large.recipe.debias)
     assert large.recipe.updates(50_000)[1] == 500
+    assert classifier_updates(large.recipe) == classifier_updates(small.recipe)
+
+
+def classifier_updates(recipe):
+    """Of the environment classifier, on four fifths of the samples."""
+    return replace(recipe, epochs=recipe.debias).updates(40_000)[1] if recipe.debias else 0

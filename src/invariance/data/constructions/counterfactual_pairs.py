@@ -12,7 +12,7 @@ from invariance.core.errors import DataError
 from invariance.core.families import Bernoulli
 from invariance.core.fields import STRICT, Share
 from invariance.core.seeding import generator
-from invariance.data.base import RESNET, Betas, DataSet
+from invariance.data.base import RESNET, RESNET_METHODS, Betas, DataSet
 from invariance.recipes.presets import Preferences
 
 TWO_LOOKS: Preferences = {
@@ -33,6 +33,14 @@ CIFAR-MNIST, 80 of 800 on Colored-Object). In two phases images are mirrored and
 shapes and not labels, and the batches of the second phase are large, so that gradients of environments can be compared
 (docs/stability.md).
 """
+
+
+def two_looks_methods(tau: float) -> Preferences:
+    """What methods need with it: BIRM's τ by its authors' command, SparseIRM's masks once the penalty is on."""
+    return {
+        "small-batch": {**RESNET_METHODS["small-batch"], "tau": tau},
+        "two-phase": {"start": 0.942, "end": 0.963, "tau": tau},
+    }
 
 
 class MechanismSplit(NamedTuple):

@@ -19,7 +19,7 @@ from invariance.core.fields import STRICT, Share
 from invariance.core.inputs import Pixels
 from invariance.core.one_look import once
 from invariance.core.seeding import generator
-from invariance.data.base import PHOTOGRAPHS, SMALL_RUN, Availability, DataSet, Size, SmallerRuns
+from invariance.data.base import PHOTOGRAPHS, RESNET_METHODS, SMALL_RUN, Availability, DataSet, Size, SmallerRuns
 from invariance.data.formats.downloads import data_folder
 from invariance.data.images.cache import Broken
 from invariance.data.images.image_files import Files, ImageSize, Lister, listed, pictures, remembered, require_utf8
@@ -85,7 +85,11 @@ class Domains(DataSet):
 
     architecture: ClassVar[ResNet] = ResNet()
     preferences: ClassVar[Preferences] = PHOTOGRAPHS
-    profiles: ClassVar[Preferences] = {"two-phase": {"gamma": 0.1}}
+    profiles: ClassVar[Preferences] = {
+        **RESNET_METHODS,
+        "two-phase": {**RESNET_METHODS["two-phase"], "gamma": 0.1},
+        "debiased": {"gamma_alone": 0.1},
+    }
     """No cue is known to mislead here, and a penalty that outweighs the risk costs accuracy in all domains, also in
     those that are trained on (docs/stability.md)."""
     published: ClassVar[dict[str, int]] = {}

@@ -77,7 +77,7 @@ SCALES: dict[str, Scale] = {
     "debiased": Scale(
         "the debiased recipe, in small batches or in 500 updates on all samples",
         10,
-        {"full-batch": "debiased+all-samples", "small-batch": "debiased"},
+        {"full-batch": "debiased-full", "small-batch": "debiased"},
         detail="medium",
     ),
     "ours": Scale(
