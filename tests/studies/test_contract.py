@@ -8,8 +8,9 @@ import pytest
 
 from invariance.core.artefacts import Boxes, Figure, Lines, Quantity, Surface, Table
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Results
+from invariance.studies.support.base import Results
 from invariance.studies.support.printed import everything
+from invariance.studies.support.scales import SCALES
 
 PAPER = {"table-3", "table-4", "table-5", *(f"table-a{i}" for i in range(1, 6))}
 PAPER |= {"figure-1", "figure-2", "figure-4", *(f"figure-a{i}" for i in range(1, 6))}

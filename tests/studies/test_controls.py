@@ -3,7 +3,8 @@ import pytest
 from invariance.core.artefacts import Printed
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Results
+from invariance.studies.support.base import Results
+from invariance.studies.support.scales import SCALES
 
 STUDY = STUDIES["controls"]()
 AS_HERE = ("IRMv1", "Colored-MNIST")

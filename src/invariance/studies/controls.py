@@ -7,9 +7,10 @@ from typing import Any, ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.experiments.spec import Spec
-from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import Arm, Results, Study, arm
 from invariance.studies.support.effects import difference, effects, signed
 from invariance.studies.support.printed import printed
+from invariance.studies.support.scales import SCALES, Detail
 from invariance.studies.support.sweep import updates
 
 DATA = "Colored-MNIST"

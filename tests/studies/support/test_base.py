@@ -4,8 +4,9 @@ import pytest
 
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Results, arm
+from invariance.studies.support.base import Results, arm
 from invariance.studies.support.results import specs
+from invariance.studies.support.scales import SCALES
 
 
 def only(study, method, data, setting, scale="full"):

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from invariance.core.artefacts import Artefact, Curve, Figure, Flag, Lines, Mark, Quantity
 from invariance.experiments.spec import Spec
-from invariance.studies.support.base import METRICS, SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
 from invariance.studies.support.printed import printed
+from invariance.studies.support.scales import SCALES, Detail
 
 FULL = 50_000
 """The full batch as the paper marks it on its axis: all training images of Colored-MNIST."""
