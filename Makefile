@@ -76,7 +76,7 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/stages.py
 	$(BIN)/python benchmarks/ray_engine.py
-	$(BIN)/python benchmarks/time_to_accuracy.py
+	$(BIN)/python benchmarks/time_to_accuracy.py --classic-steps 250
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/large_table.py
 	$(BIN)/python benchmarks/shifts.py

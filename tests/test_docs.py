@@ -153,3 +153,11 @@ def test_python_runs_as_it_stands(page, fitted, tmp_path):
     command = [sys.executable, "-c", PRELUDE + "\n".join(blocks(page, "python"))]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_first_example_of_irm_prints_what_the_page_says(tmp_path):
+    page = "docs/explanation/irm.md"
+    (code,), (printed,) = blocks(page, "python"), blocks(page, "text")
+    command = [sys.executable, "-c", "import torch\ntorch.set_num_threads(1)\n" + code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == printed

@@ -18,6 +18,11 @@ def test_the_citation_has_the_version_of_the_package():
     assert yaml.safe_load(text("CITATION.cff"))["version"] == invariance.__version__
 
 
+def test_the_citation_has_the_date_of_the_release_in_the_changelog():
+    released = yaml.safe_load(text("CITATION.cff"))["date-released"]
+    assert f"## [{invariance.__version__}] - {released}" in text("CHANGELOG.md")
+
+
 def test_pre_commit_runs_what_make_lint_runs():
     lint = re.search(r"^lint: .*\n((?:\t.*\n)+)", text("Makefile"), re.MULTILINE).group(1)
     commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in lint.splitlines()]

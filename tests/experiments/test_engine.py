@@ -266,6 +266,14 @@ class Raises(Both, Method):
         raise ArithmeticError("two lines\\n  of reason")
 
 @dataclass(frozen=True)
+class Undecided(Both, Method):
+    def decided_by(self, clock, *, sliced):
+        raise ArithmeticError("nobody knows")
+
+    def moves(self, model, batch, clock, generator):
+        yield from ()
+
+@dataclass(frozen=True)
 class Leaves(Both, Method):
     def moves(self, model, batch, clock, generator):
         print("last words")
@@ -284,7 +292,7 @@ class Nowhere(Both, DataSet):
 def test_a_plug_in_that_breaks_and_data_that_are_missing_fail_their_runs_alone(tmp_path, plugin, monkeypatch):
     plugin(
         PLUGIN,
-        objectives=["raises = another_package:Raises", "leaves = another_package:Leaves"],
+        objectives=[f"{name.lower()} = another_package:{name}" for name in ("Raises", "Undecided", "Leaves")],
         data=["nowhere = another_package:Nowhere"],
     )
     monkeypatch.setenv("INVARIANCE_DATA", str(tmp_path / "empty"))
@@ -293,15 +301,17 @@ def test_a_plug_in_that_breaks_and_data_that_are_missing_fail_their_runs_alone(t
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     specs = [
         small("raises"),
+        small("undecided"),
         Spec.of("nowhere", "erm", "short"),
         Spec.of("colored-mnist", "erm", "short"),
         small("leaves"),
         small("erm"),
     ]
     events = list(run_all(specs, tmp_path / "runs.db", workers=1))
-    assert list(done(events).values()) == ["failed"] * 4 + ["finished"]
-    raised, unfound, missing, left, fine = (stored(tmp_path / "runs.db")[spec.key].reason for spec in specs)
+    assert list(done(events).values()) == ["failed"] * 5 + ["finished"]
+    raised, undecided, unfound, missing, left, fine = (stored(tmp_path / "runs.db")[spec.key].reason for spec in specs)
     assert raised == "ArithmeticError: two lines of reason"
+    assert undecided == "ArithmeticError: nobody knows"
     assert unfound == "FileNotFoundError: [Errno 2] No such file or directory: '/patients.csv'"
     assert missing.startswith("mnist/train-images-idx3-ubyte.gz is not here and none of its 2 sources gave it")
     assert left == "its worker process ended with code 7: very last words"

@@ -13,7 +13,7 @@ import torch
 from invariance.experiments.engines import run_all
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec
-from invariance.experiments.stage_cache import StageCache, origin, stage_folder, stages
+from invariance.experiments.stage_cache import StageCache, beginning, origin, stage_folder, stages
 from invariance.experiments.store import Store
 from invariance.methods import METHODS
 from invariance.training.masks import Masks
@@ -304,3 +304,72 @@ def test_runs_of_the_local_engine_share_and_fresh_ones_do_not(tmp_path):
     events = [event for event in run_all(specs, tmp_path / "other.db", 1, fresh=True) if event.kind == "done"]
     assert [event.reused for event in events] == [0, 0, 0]
     assert not stage_folder(tmp_path / "other.db").exists()
+
+
+def test_runs_that_share_a_stage_begin_alike(tmp_path):
+    specs = [small(method, how) for how in ("two-phase", "debiased") for method in METHODS.classes]
+    specs += [small("rex", method={"gamma": 10.0}), small("rex", recipe={"epochs": 8}), small("rex", seed=1)]
+    for spec in specs:
+        shared(spec, tmp_path / f"{spec.key}")
+    for first in specs:
+        for second in specs:
+            if stages_of(first, tmp_path) & stages_of(second, tmp_path):
+                assert beginning(first) == beginning(second)
+
+
+def stages_of(spec: Spec, folder: Path) -> set[str]:
+    return set(StageCache(folder / spec.key).names())
+
+
+def test_runs_that_share_nothing_do_not_begin_alike():
+    methods = ("erm", "birm", "grayscale")  # l2, data
+    specs = [small("erm", seed=1), small("erm", recipe={"lr": 2e-3}), *map(small, methods)]
+    specs += [small("irm-game", method={"warm_up": "game"}), small("irm-game", method={"warm_up": "game", "l2": 0.5})]
+    assert len({beginning(spec) for spec in specs}) == len(specs)
+
+
+HELD = """
+import time
+from pathlib import Path
+from typing import ClassVar
+from pydantic.dataclasses import dataclass
+from invariance.methods.base import Method
+from invariance.methods.erm import ERM
+
+@dataclass(frozen=True)
+class Held(Method):
+    title: ClassVar[str] = "Held"
+    formula: ClassVar[str] = ""
+    citation: ClassVar[str] = ""
+    makes: str = ""
+    awaits: str = ""
+
+    def decided_by(self, clock, *, sliced):
+        return "held"
+
+    def moves(self, model, batch, clock, generator):
+        if clock.step == 0:
+            Path(self.makes).touch()
+            while self.awaits and not Path(self.awaits).exists():
+                time.sleep(0.01)
+        yield from ERM().moves(model, batch, clock, generator)
+"""
+
+
+def test_two_workers_compute_no_stage_twice_while_there_is_other_work(tmp_path, plugin):
+    """The first run waits until another has begun, and the one of another seed until the first is done."""
+    plugin(HELD, objectives=["held = another_package:Held"])
+    begun, over = str(tmp_path / "begun"), tmp_path / "over"
+    first = small("held", method={"makes": str(tmp_path / "first"), "awaits": begun})
+    alike = small("held", method={"makes": begun})
+    other = small("held", seed=1, method={"makes": begun, "awaits": str(over)})
+    reused = {}
+    for event in run_all([first, alike, other], tmp_path / "runs.db", 2):
+        if event.kind == "done":
+            assert (event.status, event.steps) == ("finished", 12)
+            reused[event.spec.key] = event.reused
+            over.touch()
+    assert reused == {first.key: 0, alike.key: 8, other.key: 0}
+    with Store(tmp_path / "runs.db", must_exist=True) as runs:
+        for spec in (first, alike, other):
+            assert replace(runs.get(spec.key), seconds=0.0) == alone(spec)

@@ -1,6 +1,7 @@
 """Exported files predict what the model predicts, from the columns as they are."""
 
 import json
+import math
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ from invariance.experiments.saved import save
 from invariance.experiments.spec import Spec
 from invariance.exports import EXPORTS
 from invariance.methods import METHODS
+from invariance.methods.subset_erm import SubsetERM
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'invariance[onnx]'")
 
@@ -128,6 +130,19 @@ def test_every_method_can_be_exported(method, sites, tmp_path):
     model = InvariantClassifier(method, hidden=(8,), recipe={"epochs": 2}).fit(x, x[:, 0] > 0, environments=sites)
     probability = session(export(model, tmp_path / "model.onnx").path).run(["probability"], {"x": x})[0]
     np.testing.assert_allclose(probability, model.predict_proba(x), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 8, 8)], ids=["columns", "channels"])
+def test_inputs_that_subset_erm_leaves_out_are_left_out_of_the_file(shape, sites, tmp_path):
+    x = np.random.default_rng(6).uniform(size=(ROWS, *shape)).astype(np.float32)
+    features = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 8), nn.Tanh())
+    model = InvariantClassifier(SubsetERM(without=(0, 2)), features=features, recipe={"epochs": 1})
+    model.fit(x, x.reshape(ROWS, -1).mean(1) > 0.5, environments=sites)
+    opened = session(export(model, tmp_path / "model.onnx").path)
+    probability = opened.run(["probability"], {"x": x})[0]
+    np.testing.assert_allclose(probability, model.predict_proba(x), rtol=0, atol=1e-5)
+    x[:, [0, 2]] = np.inf  # zero times this would be no number
+    np.testing.assert_array_equal(opened.run(["probability"], {"x": x})[0], probability)
 
 
 def test_torchscript_takes_numbers_and_says_so(patients, sites, tmp_path):

@@ -45,7 +45,7 @@ def reproduce(
     ] = False,
     scale: Annotated[str, typer.Option("--scale", help="How much is run, e.g. quick or full (see --list).")] = "quick",
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Trials (default: the scale's).")
+        int | None, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="How many seeds (default: the scale's).")
     ] = None,
     only: Annotated[
         list[str] | None,

@@ -21,6 +21,7 @@ from invariance.experiments import resume
 from invariance.experiments.run import ResumeState
 from invariance.experiments.spec import Spec, revision
 from invariance.models import MODELS
+from invariance.recipes.schedules import Clock
 from invariance.training.masks import Masks
 from invariance.training.stages import Stage, Stages
 
@@ -102,3 +103,21 @@ def origin(spec: Spec, device: str) -> str:
         [provenance(), device, torch.get_num_threads(), str(torch.get_default_dtype())],
     ]
     return hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def beginning(spec: Spec) -> str:
+    """What decides a run's first update, as far as it is known without loading the data.
+
+    Runs that share a stage begin alike. Some runs begin alike and share none; a run that shares nothing with any other
+    has its key here.
+    """
+    try:
+        recipe = spec.method.adapted(spec.recipe)
+        clock = Clock(0, 1, int(recipe.warmup > 0))
+        first = "environment classifier" if recipe.debias else spec.method.decided_by(clock, sliced=False)
+    except Exception:  # a plug-in may raise anything; the run will say so
+        return spec.key
+    if first is None:
+        return spec.key
+    rate = recipe.lr * recipe.lr_scale
+    return repr((spec.data, spec.model, spec.start, spec.seed, spec.hold_out, spec.method.oracle, rate, first))

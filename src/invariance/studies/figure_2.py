@@ -23,8 +23,8 @@ class Figure2(Study):
         "Left: accuracy in % where colour contradicts the label with probability β, with a band of one standard "
         "deviation over seeds and ▲ at β = 0.9; training saw β = 0.1 and 0.2. Right: the same numbers of all seeds, "
         "without β. Colored-MNIST, large batches. For one predictor accuracy is exactly a straight line in β, so a box "
-        "is the shadow of a line. The paper's claim: the best method at β = 0.9 is not the best elsewhere, and IRMv1 "
-        "is best on average."
+        "shows nothing that the line does not. The paper's claim: the best method at β = 0.9 is not the best "
+        "elsewhere, and IRMv1 is best on average."
     )
 
     def arms(self, scale: str) -> list[Arm]:

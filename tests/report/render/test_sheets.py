@@ -70,6 +70,22 @@ def test_a_surface_says_where_it_is_lowest():
     assert [entry.value for entry in sheet.rows[0].entries] == [4, 1, 2, 5, 6]
 
 
+def _of_seeds(*counts: int) -> Table:
+    """A table with a group for each number of seeds."""
+    columns = tuple(Column("average", f"data set {i}") for i in range(len(counts)))
+    cells = tuple(Quantity((70.0,) * count, None, "" if count else "collapsed 3 of 3", count or 3) for count in counts)
+    return Table("t", "", "", "method", columns, (Line("REx", cells), Line("ERM", cells)))
+
+
+def test_every_group_says_on_how_many_seeds_it_rests_where_the_groups_differ():
+    for counts in ((3, 3), (3, 0)):
+        equal = text_tables(_of_seeds(*counts), lambda table: table.width <= 2)
+        assert [table.names() for table in equal] == [["method", "average"]] * 2
+    parts = text_tables(_of_seeds(3, 10), lambda table: table.width <= 3)
+    assert [table.names() for table in parts] == [["method", "average, ours", "average, n"]] * 2
+    assert [table.rows[0][-1] for table in parts] == ["3", "10"]
+
+
 def test_a_text_table_has_a_column_for_each_part_of_a_quantity(table):
     first = text_tables(table)[0]
     assert first.title == "large batch · Colored-MNIST"

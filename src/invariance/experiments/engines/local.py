@@ -2,7 +2,8 @@
 
 A worker that is killed fails its run alone. A driver that is killed takes its workers with it; what they had finished
 is in the store, and what they had begun resumes from its last resume state when the same specs are run again. Several
-drivers may work on one store: each run is done by one of them.
+drivers may work on one store: each run is done by one of them. Runs that begin alike are kept apart in time where there
+is other work, so that the later one finds the stage that the earlier one has computed.
 """
 
 import json
@@ -29,6 +30,7 @@ from invariance.core.provenance import cores
 from invariance.experiments.engines.base import POLL_SECONDS, Engine, Event
 from invariance.experiments.run import Run
 from invariance.experiments.spec import Spec
+from invariance.experiments.stage_cache import beginning
 from invariance.experiments.store import Store, work_folder
 
 MAX_FAILED_STARTS = 20
@@ -144,6 +146,8 @@ class Driver:
         self.waiting: deque[Spec] = deque()
         self.busy: list[Spec] = []
         """What another driver is running."""
+        self.beginnings: dict[str, str] = {}
+        """Of all specs, by their keys."""
         self.last_poll, self.failed_starts = 0.0, 0
 
     def close(self) -> None:
@@ -158,6 +162,7 @@ class Driver:
         """Everything that is missing."""
         done = self.store.done()
         self.waiting.extend(spec for spec in specs if spec.key not in done)
+        self.beginnings = {spec.key: beginning(spec) for spec in self.waiting}
         while self.waiting or self.busy or any(worker.spec for worker in self.workers):
             self._assign()
             try:
@@ -175,10 +180,18 @@ class Driver:
             self.busy, self.last_poll = [], time.monotonic()
         for worker in self.workers:
             if worker.ready and not worker.spec and self.waiting:
-                worker.send(self.waiting.popleft())
+                worker.send(self._next())
         idle = sum(not worker.spec for worker in self.workers)
         for _ in range(min(self.max_workers - len(self.workers), len(self.waiting) - idle)):
             self.workers.append(WorkerProcess(self.engine, self.path, self.inbox))
+
+    def _next(self) -> Spec:
+        """The first spec that waits and begins unlike every run under way; if there is none, the first."""
+        under_way = {self.beginnings[worker.spec.key] for worker in self.workers if worker.spec}
+        unlike = (spec for spec in self.waiting if self.beginnings[spec.key] not in under_way)
+        spec = next(unlike, self.waiting[0])
+        self.waiting.remove(spec)
+        return spec
 
     def _handle(self, worker: WorkerProcess, message: dict[str, Any]) -> Event | None:
         """A worker's message. The worker is idle after everything but a step."""

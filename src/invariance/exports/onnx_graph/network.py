@@ -154,6 +154,13 @@ class NetworkGraph:
             raise BadValue("ONNX is known here for a Flatten() of all axes but the first; use --format torchscript")
         return self.add("Flatten", self._name(x), axis=1)
 
+    def index_fill(self, x: Any, axis: int, index: Any, value: float) -> str:
+        """One value at some places of an axis, whatever stood there: infinities and gaps too."""
+        sizes = [1] * x.meta["val"].dim()
+        sizes[axis] = x.meta["val"].shape[axis]
+        filled = torch.zeros(sizes, dtype=torch.bool).index_fill_(axis, self._tensors(index), True)
+        return self.add("Where", self._name(filled), self._name(value, x.meta["val"].dtype), self._name(x))
+
     def view(self, x: Any, shape: list[Any]) -> str:
         """In another shape, row by row."""
         sizes = [size if isinstance(size, int) else -1 for size in shape]  # the number of rows is a symbol
@@ -172,6 +179,7 @@ OPERATIONS: dict[str, Callable[..., str]] = {
     "softmax.int": NetworkGraph.softmax,
     "to.dtype": NetworkGraph.to,
     "flatten.using_ints": NetworkGraph.flatten,
+    "index_fill.int_Scalar": NetworkGraph.index_fill,
     "view.default": NetworkGraph.view,
     "reshape.default": NetworkGraph.view,
 }

@@ -77,13 +77,17 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class Sheet:
-    """Rows under columns, with footnotes as (mark, text)."""
+    """Rows under columns, with footnotes as (mark, text).
+
+    ``seeds_differ`` says that means of the whole table rest on different numbers of seeds; a part of it keeps that.
+    """
 
     title: str
     heading: str
     columns: tuple[Column, ...]
     rows: tuple[SheetRow, ...]
     footnotes: tuple[tuple[str, str], ...] = ()
+    seeds_differ: bool = False
 
     @property
     def groups(self) -> list[tuple[str, int]]:
@@ -95,9 +99,8 @@ class Sheet:
         return any(row.entries[column].printed for row in self.rows)
 
     def counts_seeds(self, column: int) -> bool:
-        """Whether the means of a column rest on different numbers of seeds, so that each must say on how many."""
-        own = [row.entries[column] for row in self.rows if row.entries[column].seeds]
-        return any(entry.collapsed for entry in own) or len({entry.seeds for entry in own}) > 1
+        """Whether a column says on how many seeds each mean rests: where that is not one number for the table."""
+        return self.seeds_differ and any(row.entries[column].seeds for row in self.rows)
 
     def has(self, what: Literal["printed", "seeds", "clear"]) -> bool:
         """Whether some place has this."""
@@ -125,10 +128,11 @@ class Sheet:
         rows = tuple(row for row in rows if not all(entry.blank for entry in row.entries))
         marks = {entry.mark for row in rows for entry in row.entries}
         notes = tuple(note for note in self.footnotes if note[0] in marks)
+        part = replace(self, columns=self.columns[columns], rows=rows, footnotes=notes)
         if len(own) > 1:
-            return Sheet(self.title, self.heading, self.columns[columns], rows, notes)
+            return part
         title = " · ".join(filter(None, (self.title, own[0][0])))
-        return Sheet(title, self.heading, tuple(replace(c, group="") for c in self.columns[columns]), rows, notes)
+        return replace(part, title=title, columns=tuple(replace(column, group="") for column in part.columns))
 
 
 def sheets(artefact: Artefact) -> tuple[Sheet, ...]:
@@ -169,7 +173,13 @@ def _table(table: Table) -> Sheet:
         )
         for i, line in enumerate(table.lines)
     )
-    return Sheet("", clean(table.heading), columns, rows, tuple(notes))
+    return Sheet("", clean(table.heading), columns, rows, tuple(notes), _seeds_differ(rows))
+
+
+def _seeds_differ(rows: Sequence[SheetRow]) -> bool:
+    """Where all seeds collapsed there is no mean, and a footnote says so."""
+    entries = [entry for row in rows for entry in row.entries if entry.seeds and entry.value is not None]
+    return any(entry.collapsed for entry in entries) or len({entry.seeds for entry in entries}) > 1
 
 
 def _numbers(cells: Sequence[Cell]) -> list[str]:

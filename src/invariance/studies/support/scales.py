@@ -10,7 +10,7 @@ Detail = Literal["low", "medium", "high"]
 AT_EVERY_SCALE = (
     "Deviations are population standard deviations.",
     "A checkpoint of each run is selected, where the paper seems to take the end of training.",
-    "Collapsed seeds are counted and not averaged.",
+    "Seeds that diverged, or whose selected checkpoint has collapsed, are counted and not averaged.",
 )
 """Where no scale is the paper's protocol."""
 IN_BF16 = "Updates on all samples are made in bf16, and so are those of the recipe paper."
