@@ -46,7 +46,7 @@ def test_the_usual_width_is_run_once_where_networks_have_it(scale):
     assert wide == only("table-4", "BIRM", "Colored-MNIST", "small batch", scale)
 
 
-def test_the_full_scale_is_the_papers_protocol():
+def test_the_full_scale_has_the_papers_batches_epochs_and_seeds():
     large, small = (STUDIES["table-4"]().arms("full")[i].spec for i in (4, -1))
     assert (large.recipe.batch_size, large.recipe.epochs, large.method.gamma) == (None, 500, 1e6)
     assert (small.recipe.batch_size, small.recipe.epochs, small.model.width) == (1024, 200, 390)
