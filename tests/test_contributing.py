@@ -18,7 +18,7 @@ ADDITIONS = {
     "A data set": "src/invariance/data/two_sensors.py",
     "A recipe": "src/invariance/recipes/presets.py",
     "A study": "src/invariance/studies/penalty_weight.py",
-    "A scale of a study": "src/invariance/studies/support/base.py",
+    "A scale of a study": "src/invariance/studies/support/scales.py",
     "A report format": "src/invariance/report/formats/json.py",
 }
 """By the guide's headings, with the one file that each writes or changes."""

@@ -14,11 +14,14 @@ pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'invaria
 
 from invariance.core.artefacts import Column, Difference, Line, Table
 from invariance.core.errors import UnknownName
+from invariance.core.text import markdown_escape
 from invariance.experiments.published import FILE, publish, published_store
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
+from invariance.recipes.presets import PRESETS
 from invariance.studies import STUDIES
+from invariance.studies.support.scales import SCALES, differences
 
 ROOT = Path(__file__).parents[1]
 SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 4, "batch_size": 50}, "evaluation": {"checkpoints": 2}}
@@ -142,6 +145,14 @@ def test_every_study_is_listed_with_what_is_published_of_it(files):
     assert listed == STUDIES.classes.keys() - {"audit"}  # which needs none
     assert "![Figure A2: the loss around the trained weights](<images/results-figure-a2-quick.png>)" in text
     assert "## Table 4" not in text
+
+
+def test_where_recipes_and_scales_differ_from_the_paper_is_listed(shown):
+    text = results.generated(shown, "{{ differs }}").texts["results.md"]
+    listed = [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
+    of_recipes = [sentence for preset in PRESETS.values() for sentence in preset.differs]
+    assert listed == [markdown_escape(sentence) for sentence in (*differences(SCALES), *of_recipes)]
+    assert "{{ differs }}" in (ROOT / "docs" / results.TEMPLATE).read_text(encoding="utf-8")
 
 
 def test_a_table_names_the_columns_that_have_no_run(files):

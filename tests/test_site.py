@@ -12,6 +12,7 @@ import pytest
 
 import invariance
 from invariance.core.catalogue import defaults
+from invariance.core.text import markdown_escape
 from invariance.methods import METHODS
 from invariance.methods.profile import profile
 from invariance.recipes.presets import PRESETS
@@ -82,6 +83,8 @@ def test_every_command_and_every_recipe_is_listed(generators):
         assert f"## `invariance {name}`" in page
     recipes = generators.catalogue._recipes()
     assert all(f"| `{name}`" in recipes for name in PRESETS)
+    for name, preset in PRESETS.items():
+        assert all(f"- `{name}`: {markdown_escape(sentence)}\n" in recipes for sentence in preset.differs)
 
 
 def test_a_dead_link_is_found(tmp_path):

@@ -3,6 +3,7 @@
 ``docs/results.template.md`` holds what a person writes. Everything else stands there as a placeholder:
 
     {{ runs }}      how many published runs there are, and what they were made with
+    {{ differs }}   where recipes and scales differ from the paper
     {{ studies }}   every study, and what is published of it, with links to what is shown
     {{ table-4 }}   a study: its tables and figures, at every scale that has runs of its own; nothing without runs
     {{ others }}    all studies with runs that have no place of their own
@@ -25,14 +26,16 @@ from invariance.core.text import markdown_escape
 from invariance.experiments.published import published_store
 from invariance.experiments.store import Store
 from invariance.experiments.stored_runs import StoredRuns
+from invariance.recipes.presets import PRESETS
 from invariance.report.render.formats import mean
 from invariance.report.render.markdown import markdown
 from invariance.report.render.sheets import is_empty
 from invariance.studies import STUDIES
-from invariance.studies.support.base import METRICS, NO_RUN, SCALES, Results
+from invariance.studies.support.base import METRICS, NO_RUN, Results
 from invariance.studies.support.completeness import plans_with_runs
 from invariance.studies.support.paired import NO_COMMON_SEED
 from invariance.studies.support.results import results
+from invariance.studies.support.scales import SCALES, differences
 from invariance.studies.support.seeds import SeedRow, seed_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -97,6 +100,9 @@ def generated(published: Published, template: str) -> Files:
                 return _runs(published)
             case "studies":
                 return _index(published)
+            case "differs":
+                of_recipes = (text for preset in PRESETS.values() for text in preset.differs)
+                return "\n".join(f"- {markdown_escape(text)}" for text in (*differences(SCALES), *of_recipes))
             case "others":
                 others = [study for study in published.studies if study not in placed]
                 return "\n".join(filter(None, (_study(published, study, files) for study in others))).strip()

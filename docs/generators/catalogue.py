@@ -60,6 +60,8 @@ def _recipes() -> str:
         "Recipes",
         about,
         table(("recipe", "trains", "changes"), rows),
+        "## Where recipes differ from the paper",
+        "\n".join(f"- {code(name)}: {markdown_escape(text)}" for name, p in PRESETS.items() for text in p.differs),
         "## Fields of a recipe",
         body(Recipe),
         table(("field", "in `full-batch`"), slots),

@@ -270,6 +270,14 @@ def test_methods_are_listed_with_formula_citation_and_differences(invariance):
             assert " ".join(part.split()) in text
 
 
+def test_recipes_are_listed_with_their_differences(invariance):
+    text = " ".join(invariance("list", "recipes").out.split())
+    given = {entry["name"]: entry["differs"] for entry in invariance("list", "recipes", "--json").json}
+    for name, preset in PRESETS.items():
+        assert given[name] == list(preset.differs)
+        assert all(f"differs {i}. {sentence}" in text for i, sentence in enumerate(preset.differs, 1))
+
+
 def test_data_check_says_what_is_where(invariance, published, monkeypatch):
     entries = invariance("data", "check", "--json").json
     states = {entry["data"]: entry["state"] for entry in entries}

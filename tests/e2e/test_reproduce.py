@@ -12,6 +12,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance.cli.follow import INCOMPLETE
 from invariance.studies import STUDIES
+from invariance.studies.support.scales import SCALES, differences
 
 COMMAND = Path(sys.executable).with_name("invariance")
 
@@ -54,6 +55,11 @@ def folder(tmp_path, monkeypatch) -> Path:
     (work := tmp_path / "work").mkdir()
     monkeypatch.chdir(work)
     return work
+
+
+def test_the_list_says_where_scales_differ_from_the_paper(invariance, folder):
+    text = " ".join(invariance("reproduce", "--list").out.split())
+    assert f"Where these differ from the paper: {' '.join(differences(SCALES))}" in text
 
 
 def test_it_writes_a_page_of_the_named_studies_and_says_where(invariance, folder):

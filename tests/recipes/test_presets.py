@@ -46,6 +46,13 @@ def test_lsgd_scales_the_rate_of_the_recipe_that_it_is_joined_to():
     assert factors == pytest.approx([10 / 25, 10, 10, 10, 10, 10])
 
 
+def test_remedies_of_the_paper_say_where_they_differ_from_it():
+    assert [name for name, preset in PRESETS.items() if preset.differs] == ["lsgd", "lalr", "sam"]
+    (lsgd,) = PRESETS["lsgd"].differs
+    assert ("by ten, where linear scaling would say 49" in lsgd, round(50_000 / 1024)) == (True, 49)
+    assert recipe("lsgd").lr_scale == 10
+
+
 def test_preferences_of_a_method_count_where_a_recipe_follows_that_protocol():
     preferences = {"small-batch": {"lr": 7e-3, "schedule": {"kind": "steps", "at": [0.5]}}}
     assert recipe("small-batch", preferences).lr == 7e-3

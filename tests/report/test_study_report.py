@@ -18,6 +18,7 @@ from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
 from invariance.experiments.stored_runs import StoredRuns
 from invariance.methods import METHODS
+from invariance.recipes.presets import PRESETS
 from invariance.report.citation import citations
 from invariance.report.html_page import render
 from invariance.report.page import Chapter, Choice
@@ -26,6 +27,7 @@ from invariance.report.study_report import collect
 from invariance.studies import STUDIES
 from invariance.studies.support.completeness import plans_with_runs
 from invariance.studies.support.printed import everything
+from invariance.studies.support.scales import SCALES
 
 SMALL = {"data": {"samples": 100}, "recipe": {"epochs": 4, "batch_size": 50}, "evaluation": {"checkpoints": 2}}
 
@@ -118,7 +120,7 @@ def test_runs_that_several_scales_share_are_labelled_by_all_of_them_and_by_their
     said = provenance(collect(store), "parts")
     shared = "scales quick, ours-small, debiased, ours, full, which share these runs · recipes debiased, two-phase ·"
     assert said.startswith(shared)
-    assert "the paper's protocol" not in said
+    assert SCALES["full"].about not in said
 
 
 def test_a_run_is_labelled_by_what_its_recipe_was_changed_to(store):
@@ -344,3 +346,20 @@ def test_every_method_is_given_its_formula_and_citation(store):
     (table,) = chapter(collect(store), "methods").artefacts
     rex = METHODS["rex"]
     assert [(line.label, line.cells) for line in table.lines] == [(rex.title, (rex.formula, rex.citation, rex.differs))]
+
+
+def test_recipes_of_the_runs_and_scales_of_the_studies_say_where_they_differ_from_the_paper(store):
+    fill(store, "table-3", "full", 1)
+    own = chapter(collect(store, ("table-3",), scale="full"), "recipes")
+    assert own.words == (f"Where the studies differ from the paper: {' '.join(SCALES['full'].differs)}",)
+    (table,) = own.artefacts
+    remedies = ("full-batch", "small-batch", "lsgd", "lalr", "sam")
+    assert [(line.label, line.cells) for line in table.lines] == [
+        (name, (PRESETS[name].about, PRESETS[name].differs)) for name in remedies
+    ]
+
+
+def test_a_recipe_of_another_version_is_left_out_of_the_recipes(store):
+    store.add(replace(made("rex"), spec=replace(made("rex").spec, recipe_name="gone+paper")))
+    (table,) = chapter(collect(store), "recipes").artefacts
+    assert [line.label for line in table.lines] == ["small-batch"]

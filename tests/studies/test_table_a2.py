@@ -23,6 +23,16 @@ def test_penalties_of_close_environments_have_four_times_the_weight_or_twice_the
     assert set(found.values()) == {(1, 1)}
 
 
+def test_the_line_below_the_table_names_what_was_changed_in_recipes_and_in_methods(results):
+    table, differences = TableA2().show(results(TableA2(), "ours"))
+    assert table.provenance == differences.provenance
+    _, recipe, methods, _, _ = table.provenance.split(" · ")
+    assert recipe == "recipe two-phase (epochs 18, 22; warmup 0.273, 0.333)"
+    weights = {name: changes["method"]["gamma"] for name, changes in ADJUSTED.items() if "method" in changes}
+    assert len(weights) == 4
+    assert methods == f"changed in methods: {', '.join(f'{name} (gamma {w:.0f})' for name, w in weights.items())}"
+
+
 @pytest.mark.parametrize("scale", ["full", "debiased", "quick"])
 def test_by_other_recipes_close_environments_change_nothing(scale):
     assert set(ratios(scale).values()) == {(1, 1)}

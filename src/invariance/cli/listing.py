@@ -37,10 +37,16 @@ def methods(as_json: Json = False) -> None:
 
 @app.command()
 def recipes(as_json: Json = False) -> None:
-    """Every named recipe; join them with + to combine."""
+    """Every named recipe, and where it differs from the paper; join them with + to combine."""
     from invariance.recipes.presets import PRESETS
 
-    _show([{"name": name, "about": p.about, "fields": dict(p.changes)} for name, p in PRESETS.items()], as_json)
+    _show(
+        [
+            {"name": name, "about": preset.about, "differs": list(preset.differs), "fields": dict(preset.changes)}
+            for name, preset in PRESETS.items()
+        ],
+        as_json,
+    )
 
 
 @app.command()

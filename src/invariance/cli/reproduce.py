@@ -74,8 +74,8 @@ def reproduce(
     from invariance.experiments.engines import chosen
     from invariance.experiments.store import Store
     from invariance.experiments.stored_runs import StoredRuns
-    from invariance.studies.support.base import SCALES
     from invariance.studies.support.results import chosen_arms, refuse_held_out, results, specs
+    from invariance.studies.support.scales import SCALES
 
     if list_them:
         _list(store, workers, as_json)
@@ -107,7 +107,7 @@ def _plans(names: list[str], scale: str, only: list[str]) -> "list[Plan]":
     """The named studies at a scale. Refuses to run only what none of them has."""
     from invariance.core.errors import UnknownName
     from invariance.studies import STUDIES
-    from invariance.studies.support.base import SCALES
+    from invariance.studies.support.scales import SCALES
 
     studies = list(STUDIES.classes.values()) if "all" in names else [STUDIES[name] for name in names]
     if scale not in SCALES:
@@ -147,8 +147,8 @@ def _write(runs: "StoredRuns", plans: "list[Plan]", selection: str, page: Path) 
 def _list(path: Path, workers: int | None, as_json: bool) -> None:
     from invariance.core.provenance import cores
     from invariance.studies import STUDIES
-    from invariance.studies.support.base import SCALES
     from invariance.studies.support.results import specs
+    from invariance.studies.support.scales import SCALES
 
     processes = workers or cores()
     stored = finished(path)
@@ -188,12 +188,13 @@ def _work(needed: "Collection[Spec]", stored: set[str], workers: int) -> dict[st
 def _print_list(entries: list[dict[str, Any]], together: list[dict[str, Any]], path: Path, workers: int) -> None:
     from invariance.core.artefacts import Column, Line, Table
     from invariance.report.render.terminal import show
-    from invariance.studies.support.base import SCALES
+    from invariance.studies.support.scales import SCALES, differences
 
     titles = tuple(Line(e["name"], (e["title"].partition(": ")[2] or e["title"],)) for e in entries)
     work = [Line(e["name"], tuple(map(_cell, e["scales"].values()))) for e in entries]
     work.append(Line("all", tuple(map(_cell, together))))
     scales = [f"{name}: {scale.about}; {scale.seeds} seed{'s' * (scale.seeds > 1)}" for name, scale in SCALES.items()]
+    scales.append(f"Where these differ from the paper: {' '.join(differences(SCALES))}")
     waits = sorted({name for entry in entries for name in entry["waits"]})
     caption = (
         f"Runs in {path} of those needed, and the time for the rest with {workers} workers. Studies share runs, and "

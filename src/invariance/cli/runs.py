@@ -119,7 +119,7 @@ def publish(
     from invariance.core.errors import UnknownName
     from invariance.experiments import published
     from invariance.studies import STUDIES
-    from invariance.studies.support.base import SCALES
+    from invariance.studies.support.scales import SCALES
 
     scales = scale or [name for name in SCALES if name != "smoke"]
     for name in set(scales) - SCALES.keys():

@@ -35,6 +35,7 @@ class ColoredFMNIST(ColoredIDX):
     licence: ClassVar[str] = "MIT"
     architecture: ClassVar[MLP] = MLP()
     halves: ClassVar[Halves] = ((0, 1, 2, 5), (3, 4, 6, 9))
+    kept_share: ClassVar[float] = 0.9
     files: ClassVar[tuple[File, ...]] = published(
         "fashion-mnist",
         (

@@ -21,12 +21,13 @@ class Preset(NamedTuple):
     """What a recipe changes in the full-batch one, and why.
 
     ``protocol`` says which values of methods and data sets go with it, if any: those follow this field, never the name
-    that a preset is listed under.
+    that a preset is listed under. ``differs`` says where a recipe of the ICLR 2023 paper is not as the paper has it.
     """
 
     about: str
     changes: Mapping[str, Any]
     protocol: Protocol | None = None
+    differs: tuple[str, ...] = ()
 
 
 SHORT: dict[str, Any] = {"batch_size": 1024, "epochs": 12, "lr": 1e-3, "warmup": 0.34, "schedule": "decay"}
@@ -61,11 +62,20 @@ PRESETS: dict[str, Preset] = {
     "lsgd": Preset(
         "large-batch SGD rules: ten times the rate, ramped up (Goyal et al. 2017)",
         {"lr_scale": 10.0, "lr_ramp": 0.05},
+        differs=("LSGD multiplies the rate by ten, where linear scaling would say 49 (50,000 / 1,024).",),
     ),
     "lalr": Preset(
-        "layer-wise adaptive rates (LAMB-like, You et al. 2020)", {"step": "lalr", "lr": 0.1, "lr_scale": 1.0}
+        "layer-wise adaptive rates (LAMB-like, You et al. 2020)",
+        {"step": "lalr", "lr": 0.1, "lr_scale": 1.0},
+        differs=("LALR divides by norms, not by their squares, and steps along Adam's direction, as LAMB does.",),
     ),
-    "sam": Preset("sharpness-aware gradients (Foret et al. 2021)", {"gradient": "sam"}),
+    "sam": Preset(
+        "sharpness-aware gradients (Foret et al. 2021)",
+        {"gradient": "sam"},
+        differs=(
+            "SAM takes one perturbation for the whole loss of a move, penalty included, not one per environment.",
+        ),
+    ),
     "default": Preset("what to start with, at present the same as two-phase", TWO_PHASE, "two-phase"),
     "short": Preset(
         "small batches for 12 epochs, the rate falling to zero once the penalty is on; minutes become seconds",

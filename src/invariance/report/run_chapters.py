@@ -1,6 +1,6 @@
 """Chapters about the runs of a store: trials, failures, methods, software and machines."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -10,8 +10,10 @@ from invariance.data import DATA
 from invariance.experiments.store import Group, Summary
 from invariance.methods import METHODS
 from invariance.methods.base import Method
+from invariance.recipes.presets import ALIASES, PRESETS
 from invariance.report.page import Chapter
 from invariance.report.settings import told_apart
+from invariance.studies.support.scales import differences
 
 MAX_FAILURES, MAX_TRIALS = 200, 500
 WORST_FIRST = ("failed", "diverged", "collapsed")
@@ -80,6 +82,15 @@ def methods(classes: Iterable[type[Method]], *, differences: bool = True) -> Cha
     columns = tuple(map(Column, ("minimises", "citation", "differs")))
     table = Table("method-list", "Methods", "", "method", columns, tuple(lines))
     return Chapter("methods", table.title, artefacts=(table,) if lines else (), cards=True)
+
+
+def recipes(names: Iterable[str], scales: Collection[str]) -> Chapter:
+    """How runs by these recipes were trained, and where recipes and scales differ from the paper."""
+    used = {ALIASES.get(part, part) for name in names for part in name.split("+")}
+    lines = tuple(Line(name, (each.about, each.differs)) for name, each in PRESETS.items() if name in used)
+    table = Table("recipe-list", "Recipes", "", "recipe", (Column("trains"), Column("differs")), lines)
+    words = (f"Where the studies differ from the paper: {' '.join(differences(scales))}",) if scales else ()
+    return Chapter("recipes", table.title, words, (table,) if lines else (), cards=True)
 
 
 def installed(names: Iterable[str]) -> list[type[Method]]:

@@ -10,8 +10,9 @@ from invariance.experiments.stored_runs import StoredRuns
 from invariance.report.drawings import spectra
 from invariance.report.page import Block, Choice
 from invariance.report.settings import Setting
-from invariance.studies.support.base import SCALES, Plan, Results
+from invariance.studies.support.base import Plan, Results
 from invariance.studies.support.results import results
+from invariance.studies.support.scales import SCALES
 from invariance.training.selection import RULES, label
 
 Options = dict[str, Sequence[object]]

@@ -16,13 +16,14 @@ from invariance.experiments.stored_runs import StoredRuns
 from invariance.report.citation import citations
 from invariance.report.drawings import histories
 from invariance.report.page import Chapter, Page
-from invariance.report.run_chapters import WORST_FIRST, failures, installed, methods, provenance, trials
+from invariance.report.run_chapters import WORST_FIRST, failures, installed, methods, provenance, recipes, trials
 from invariance.report.settings import of_other_runs, of_studies
 from invariance.report.study_blocks import Asked, ShownStudy, curve_blocks, study_block, with_runs
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Plan
+from invariance.studies.support.base import Plan
 from invariance.studies.support.completeness import plans_with_runs
 from invariance.studies.support.results import refuse_held_out
+from invariance.studies.support.scales import SCALES
 from invariance.studies.support.seeds import seed_table
 from invariance.training.selection import label
 
@@ -75,6 +76,7 @@ def study_page(stored: StoredRuns, plans: Sequence[Sequence[Plan]], asked: Asked
         trials(groups, stored.specs),
         failures(runs),
         methods(installed({run.method for run in runs})),
+        recipes({run.recipe for run in runs}, _scales(studies)),
         provenance(stored.store.provenances()),
     )
     return Page(
@@ -157,9 +159,14 @@ def _distance(artefacts: Sequence[Artefact], metric: str) -> tuple[int | str, Qu
     return len(distances), Quantity((fmean(distances),)), Quantity((max(distances),))
 
 
-def _overview_notes(studies: Sequence[ShownStudy], *, others: bool) -> Iterator[str]:
+def _scales(studies: Sequence[ShownStudy]) -> list[str]:
+    """The scales at which studies are shown."""
     used = {each.scale for study in studies for each in study.results if each.arms}
-    yield from (f"{scale}: {SCALES[scale].about}." for scale in SCALES if scale in used)
+    return [scale for scale in SCALES if scale in used]
+
+
+def _overview_notes(studies: Sequence[ShownStudy], *, others: bool) -> Iterator[str]:
+    yield from (f"{scale}: {SCALES[scale].about}." for scale in _scales(studies))
     several = [study.block.title.partition(":")[0] for study in studies if len(study.results) > 1]
     if several:
         yield f"Runs at several scales, to choose between: {', '.join(several)}."

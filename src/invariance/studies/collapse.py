@@ -6,7 +6,8 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Curve, Figure, Flag, Line, Lines, Table
 from invariance.experiments.run import Run
-from invariance.studies.support.base import BASELINES, SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import BASELINES, Arm, Results, Study, arm
+from invariance.studies.support.scales import SCALES, Detail
 from invariance.training.selection import Checkpoint
 
 DATA = "Colored-MNIST"

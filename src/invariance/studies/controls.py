@@ -7,16 +7,13 @@ from typing import Any, ClassVar, final
 
 from invariance.core.artefacts import Artefact, Column, Line, Quantity, Table
 from invariance.experiments.spec import Spec
-from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import Arm, Results, Study, arm
 from invariance.studies.support.effects import difference, effects, signed
 from invariance.studies.support.printed import printed
-from invariance.studies.support.sweep import images
+from invariance.studies.support.scales import SCALES, Detail
+from invariance.studies.support.sweep import updates
 
 DATA = "Colored-MNIST"
-FULL_FEW, SMALL_FEW = "full batch, few updates", "small batch, few updates"
-FULL_MANY, SMALL_MANY = "full batch, many updates", "small batch, many updates"
-PRINTED = {FULL_FEW: "large batch", SMALL_MANY: "small batch"}
-"""The two that the paper has, as its Table 4 calls them."""
 SPLIT = ", split"
 METHODS: dict[Detail, tuple[str, ...]] = {
     "low": ("IRMv1", "IRMv1, split", "REx"),
@@ -33,9 +30,9 @@ class Controls(Study):
     title: ClassVar[str] = "Controls: batch size, number of updates, or estimator?"
     caption: ClassVar[str] = (
         "Over 19 test environments of Colored-MNIST, in %. The paper compares the first line of a method with its "
-        "fourth, which differ in batch size and in the number of updates (and with it in learning rate and warm-up). "
-        "The second is the large-batch recipe with small batches, the third the small-batch recipe with full "
-        "batches: each differs from the first and from the fourth in one of the two. They are left out where both "
+        "last, which differ in batch size and in the number of updates (and with it in learning rate and warm-up). "
+        "Between them stand the large-batch recipe with small batches and the small-batch recipe with full batches: "
+        "each differs from the first and from the last in one of the two. They are left out where both "
         "recipes make about as many updates. Squared gradients of a batch are biased upwards; the split estimator is "
         "not, and the bias of a full batch is fifty times smaller."
     )
@@ -46,37 +43,35 @@ class Controls(Study):
     def show(self, results: Results) -> tuple[Artefact, ...]:
         """One table; its notes are computed from its numbers."""
         lines, quantities = [], dict[str, dict[str, dict[str, Quantity]]]()
-        for each in results.arms:
-            cells = {metric: _quantity(results, each, metric) for metric in METRICS}
-            quantities.setdefault(each.method, {})[each.setting] = cells
-            lines.append(Line(f"{each.method}: {each.setting}", (each.x, *cells.values())))
-        columns = (Column("updates"), *(Column(metric) for metric in METRICS))
+        for method in dict.fromkeys(each.method for each in results.arms):
+            own = [each for each in results.arms if each.method == method]
+            for each in own:
+                printed_as = "large batch" if each is own[0] else "small batch" if each is own[-1] else ""
+                cells = {metric: _quantity(results, each, metric, printed_as) for metric in METRICS}
+                quantities.setdefault(method, {})[each.setting] = cells
+                lines.append(Line(f"{method}: {each.setting}", tuple(cells.values())))
+        columns = tuple(map(Column, METRICS))
         notes = (*_parts(quantities), *_estimators(quantities))
         return (Table(self.name, self.title, self.caption, "arm", columns, tuple(lines), results.provenance, notes),)
 
 
-def updates(spec: Spec, rows: int) -> int:
-    """How many updates there are in a run on so many training samples."""
-    return spec.recipe.updates(rows)[1]
-
-
 def _regimes(scale: str, label: str) -> Iterator[Arm]:
-    """Both recipes as they are, and each with the batch size of the other and as many updates as before.
+    """Both recipes as they are, and between them each with the batch size of the other and as many updates as before.
 
     The latter two say nothing where both recipes make about as many updates.
     """
-    rows = images(scale)
     large, small = (_arm(scale, label, recipe, {}) for recipe in ("full-batch", "small-batch"))
-    specs = {FULL_FEW: large, SMALL_MANY: small}
-    if not isclose(updates(large, rows), updates(small, rows), rel_tol=0.1):
-        size = small.recipe.batch_size
-        few = {"batch_size": size, "epochs": max(1, round(updates(large, rows) / ceil(rows / min(rows, size or rows))))}
-        specs[SMALL_FEW] = _arm(scale, label, "full-batch", few)
+    specs = [large, small]
+    if not isclose(updates(large), updates(small), rel_tol=0.1):
+        rows, own = large.data.size().samples, small.recipe.batch_size
+        few = {"batch_size": own, "epochs": max(1, round(updates(large) / ceil(rows / min(rows, own or rows))))}
+        many = {"batch_size": None, "epochs": updates(small)}
+        specs.insert(1, _arm(scale, label, "full-batch", few))
         if not label.endswith(SPLIT):  # as dear as all others: not for both estimators
-            many = {"batch_size": None, "epochs": updates(small, rows)}
-            specs[FULL_MANY] = _arm(scale, label, "small-batch", many)
-    for setting in (each for each in (FULL_FEW, SMALL_FEW, FULL_MANY, SMALL_MANY) if each in specs):
-        yield Arm(label, DATA, setting, specs[setting], x=updates(specs[setting], rows))
+            specs.insert(2, _arm(scale, label, "small-batch", many))
+    for spec in specs:
+        size = "small" if spec.recipe.batch_size else "full"
+        yield Arm(label, DATA, f"{size} batch, {updates(spec):,} updates", spec)
 
 
 def _arm(scale: str, label: str, recipe: str, changes: Mapping[str, Any]) -> Spec:
@@ -86,9 +81,9 @@ def _arm(scale: str, label: str, recipe: str, changes: Mapping[str, Any]) -> Spe
     return made.spec
 
 
-def _quantity(results: Results, arm: Arm, metric: str) -> Quantity:
-    """Beside Table 4's, for the two arms that it has."""
-    number = printed("table-4", DATA, PRINTED.get(arm.setting, ""), arm.method, metric)
+def _quantity(results: Results, arm: Arm, metric: str, printed_as: str) -> Quantity:
+    """Beside what Table 4 prints of the two recipes that the paper has."""
+    number = printed("table-4", DATA, printed_as, arm.method, metric)
     return replace(results.quantity(arm, metric, "controls"), printed=number)
 
 
@@ -99,9 +94,8 @@ def _parts(quantities: Quantities) -> Iterator[str]:
     """How much of the change from large to small batches is due to their size, and how much to updates."""
     for method, settings in quantities.items():
         for metric in ("average", "gap"):
-            order = (FULL_FEW, SMALL_FEW, FULL_MANY, SMALL_MANY)
-            cells = [settings[setting][metric] for setting in order if setting in settings]
-            if len(cells) == len(order) and all(cell.ours for cell in cells):
+            cells = [own[metric] for own in settings.values()]
+            if len(cells) == 4 and all(cell.ours for cell in cells):
                 split = effects(*cells)
                 verdict = {
                     1: "batch size has the larger part",

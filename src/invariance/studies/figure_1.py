@@ -3,7 +3,7 @@
 from typing import ClassVar, final
 
 from invariance.studies.support.base import Arm
-from invariance.studies.support.sweep import Sweep, batch_arms
+from invariance.studies.support.sweep import UPDATES_DIFFER, Sweep, batch_arms
 
 METHODS = ("IRMv1", "IRMv0", "REx")
 
@@ -18,8 +18,8 @@ class Figure1(Sweep):
     caption: ClassVar[str] = (
         "Average accuracy and accuracy gap over 19 test environments of Colored-MNIST, in %, with a band of one "
         "standard deviation over seeds. The point at the right is the full batch by its own recipe; all other sizes "
-        "train for the same number of epochs, so the smaller the batch, the more updates. The paper's claim: full "
-        "batches are worse, IRMv0's most of all, and near a batch size of 1,000 the methods are alike."
+        f"train for the same number of epochs. {UPDATES_DIFFER} The paper's claim: full batches are worse, IRMv0's "
+        "most of all, and near a batch size of 1,000 the methods are alike."
     )
     axis: ClassVar[str] = "batch size"
     log_x: ClassVar[bool] = True

@@ -5,7 +5,8 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Figure, Surface
 from invariance.evaluation.landscape import LossGrid, axis
-from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.scales import SCALES, Detail
 
 POINTS: dict[Detail, int] = {"low": 5, "medium": 21, "high": 51}
 """A side of the grid; odd, so that the trained weights are its middle."""

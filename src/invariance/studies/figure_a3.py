@@ -6,7 +6,8 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Curve, Figure, Formula, Lines
 from invariance.experiments.run import Run
-from invariance.studies.support.base import SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import Arm, Results, Study, arm
+from invariance.studies.support.scales import SCALES, Detail
 
 CHECKPOINTS: dict[Detail, int] = {"low": 2, "medium": 50, "high": 50}
 MEASURES = {Formula("‖∇_w R^e‖²"): False, Formula("‖∇_w R^e‖² / ‖z‖²"): True}

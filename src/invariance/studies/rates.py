@@ -4,7 +4,8 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact
 from invariance.studies.support.accuracy import accuracy_table
-from invariance.studies.support.base import BASELINES, SCALES, Arm, Detail, Results, Study, arm
+from invariance.studies.support.base import BASELINES, Arm, Results, Study, arm
+from invariance.studies.support.scales import SCALES, Detail
 
 RATES: dict[Detail, dict[str, float]] = {
     "low": {"rate 10⁻³": 1e-3},

@@ -5,8 +5,9 @@ from typing import ClassVar, final
 
 from invariance.core.artefacts import Artefact, Line, Quantity, Table
 from invariance.studies.support.accuracy import AVERAGE_AND_GAP, AccuracyTable
-from invariance.studies.support.base import BASELINES, OWN, SCALES, Arm, Changes, Results, arm
+from invariance.studies.support.base import BASELINES, OWN, Arm, Changes, Results, arm
 from invariance.studies.support.printed import printed
+from invariance.studies.support.scales import SCALES
 
 DATA = "Colored-MNIST"
 METHODS = ("GrayScale", "ERM", *BASELINES, "BLOC-IRM", OWN)

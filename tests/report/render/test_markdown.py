@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from invariance.core.artefacts import Column, Line, Table
 from invariance.report.render.markdown import escape, markdown
 
 
@@ -11,6 +12,23 @@ def test_a_table_is_a_table(table):
     assert "**small batch · Colored-MNIST**" in text
     assert "[b] collapsed 1 of 3" in text
     assert text.endswith("*2 seeds*\n")
+
+
+@pytest.mark.parametrize(
+    ("groups", "title", "names"),
+    [
+        (("β 0.1, 0.15", "β 0.1, 0.15, 0.2"), None, ["β 0.1, 0.15, average", "β 0.1, 0.15, 0.2, average"]),
+        (("α 0.1, β 0.2", "α 0.1, β 0.25"), None, ["α 0.1, β 0.2, average", "α 0.1, β 0.25, average"]),
+        (("PACS · small", "PACS · large"), "PACS", ["small, average", "large, average"]),
+        (("PACS, VLCS", "PACS, VLCS"), "PACS, VLCS", ["average", "gap"]),
+    ],
+)
+def test_what_all_headings_share_is_said_once_and_no_heading_is_cut(groups, title, names):
+    metrics = ("average", "gap") if groups[0] == groups[1] else ("average", "average")
+    columns = tuple(map(Column, metrics, groups))
+    blocks = markdown(Table("t", "T", "caption", "method", columns, (Line("ERM", (1.0, 2.0)),))).split("\n\n")
+    assert [block for block in blocks if block.startswith("**")] == ([f"**{title}**"] if title else [])
+    assert blocks[-1].splitlines()[0] == f"| method | {' | '.join(names)} |"
 
 
 def test_every_line_of_a_table_has_as_many_cells(artefacts):

@@ -4,7 +4,8 @@ import pytest
 
 from invariance.core.artefacts import Printed
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Results
+from invariance.studies.support.base import Results
+from invariance.studies.support.scales import SCALES
 
 
 def before_any_run(name: str):

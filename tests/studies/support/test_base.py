@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.studies import STUDIES
-from invariance.studies.support.base import SCALES, Results, arm
+from invariance.studies.support.base import Results, arm
 from invariance.studies.support.results import specs
+from invariance.studies.support.scales import SCALES
 
 
 def only(study, method, data, setting, scale="full"):
@@ -28,8 +31,6 @@ SHARED = [
     ("figure-a5", "REx", "Colored-FMNIST", "full batch", "table-4", "large batch"),
     ("figure-a5", "IRMv1", "Colored-FMNIST", "batch size 1024", "table-4", "small batch"),
     ("figure-4", "BLOC-IRM", "Colored-MNIST", "width 100", "figure-a4", "width 100"),
-    ("controls", "IRMv1", "Colored-MNIST", "full batch, few updates", "table-4", "large batch"),
-    ("controls", "IRMv1", "Colored-MNIST", "small batch, many updates", "table-4", "small batch"),
 ]
 
 
@@ -45,7 +46,7 @@ def test_the_usual_width_is_run_once_where_networks_have_it(scale):
     assert wide == only("table-4", "BIRM", "Colored-MNIST", "small batch", scale)
 
 
-def test_the_full_scale_is_the_papers_protocol():
+def test_the_full_scale_has_the_papers_batches_epochs_and_seeds():
     large, small = (STUDIES["table-4"]().arms("full")[i].spec for i in (4, -1))
     assert (large.recipe.batch_size, large.recipe.epochs, large.method.gamma) == (None, 500, 1e6)
     assert (small.recipe.batch_size, small.recipe.epochs, small.model.width) == (1024, 200, 390)
@@ -122,6 +123,19 @@ def test_data_that_arrive_fill_in_by_themselves(tmp_path, monkeypatch, results):
     assert len(average.ours) == len(gap.ours) == 2
     assert average.note == ""
     assert table.lines[0].cells[0].note.startswith("waits for Colored-Object")
+
+
+@pytest.mark.parametrize(
+    ("last", "note"),
+    [("finished", "no logit offset in 1 of 3"), ("collapsed", "collapsed 1 of 3; no logit offset in 1 of 3")],
+)
+def test_a_collapsed_seed_does_not_hide_that_another_had_no_logit_offset(run, last, note):
+    plan = STUDIES["table-a5"]().plan("debiased")
+    own = next(a for a in plan.arms if a.method == "IRMv1")
+    runs = [run(own.spec.with_seed(seed), status=last if seed == 2 else "finished") for seed in range(3)]
+    runs[0] = replace(runs[0], reason="no cue was found")
+    made = Results(plan, "last", {own.identity: SelectedRuns.of(runs, "last")})
+    assert made.note(own) == note
 
 
 def test_missing_points_of_a_figure_are_counted_and_failures_named(results):

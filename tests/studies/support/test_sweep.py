@@ -1,7 +1,10 @@
 import pytest
 
+from invariance.experiments.published import published_store
+from invariance.experiments.stored_runs import StoredRuns
 from invariance.studies import STUDIES
-from invariance.studies.support.sweep import batch_arms, width_arms
+from invariance.studies.support.results import results as from_store
+from invariance.studies.support.sweep import batch_arms, updates, width_arms
 
 
 def test_batches_of_every_size_train_for_the_same_epochs_and_the_full_batch_by_its_own_recipe():
@@ -50,4 +53,40 @@ def test_points_without_a_finished_run_are_left_out_and_said(results):
     made = results(study, "smoke", having=lambda a: a.x == 256 and a.method != "REx")
     (figure,) = study.show(made)
     assert [(c.label, c.x) for c in figure.panels[0].curves] == [("IRMv1", (256,)), ("IRMv0", (256,))]
-    assert figure.notes == ("no run yet at 7 points",)
+    assert figure.notes[0] == "no run yet at 7 points"
+
+
+def test_updates_are_listed_beside_every_batch_size_and_methods_of_the_same_numbers_together(results):
+    study = STUDIES["figure-1"]()
+    (figure,) = study.show(results(study, "ours", 1))
+    first, second = figure.notes
+    assert first == (
+        "Updates of IRMv1, REx: 1,960 (batch size 256), 494 (batch size 1024), 134 (batch size 4096), "
+        "40 (batch size 16384), 500 (full batch)."
+    )
+    assert second.startswith("Updates of IRMv0: 1,568 (batch size 256), 398 (batch size 1024)")
+
+
+@pytest.mark.parametrize("name", ["figure-1", "figure-a1", "figure-a5"])
+def test_captions_of_figures_over_batch_size_say_that_updates_differ_too(name):
+    assert "Batch sizes differ in the number of updates as well" in STUDIES[name].caption
+
+
+def test_networks_of_every_width_make_as_many_updates_so_none_are_listed(results):
+    study = STUDIES["figure-4"]()
+    assert study.show(results(study, "ours", 1))[0].notes == ()
+
+
+def test_as_many_updates_are_computed_as_published_runs_made():
+    compared = set()
+    with published_store() as store:
+        stored = StoredRuns(store)
+        for name in ("figure-1", "figure-a1", "figure-a5"):
+            found = from_store(STUDIES[name]().plan("ours"), stored, "last")
+            for each in found.arms:
+                if row := found.row(each):  # IRM-Game has a stopping rule
+                    stopped = {run.updates for run in row.runs if each.method == "IRM-Game"}
+                    made = {max(stopped)} if stopped else {run.updates for run in row.runs}
+                    assert made == {updates(each.spec)}, (name, each.method, each.setting)
+                    compared.add((each.data, each.setting))
+    assert {("Colored-MNIST", "batch size 16384"), ("Colored-FMNIST", "batch size 1024")} <= compared

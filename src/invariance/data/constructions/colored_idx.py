@@ -1,7 +1,7 @@
 """Coloured images from MNIST's file format."""
 
 from abc import abstractmethod
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -29,6 +29,8 @@ class ColoredIDX(ColoredImages):
     images: Annotated[int, Field(ge=2, le=TRAINING)] = TRAINING
     """Of how many rows of the training file the training images are taken."""
     test_pool: Literal["test-file", "train-file"] = "test-file"
+    kept_share: ClassVar[float] = 1.0
+    """The share of the file's images that take part."""
 
     @abstractmethod
     def keep(self, labels: Tensor) -> Tensor:
@@ -51,8 +53,8 @@ class ColoredIDX(ColoredImages):
         return Images(pixels[taking_part, ::2, ::2], self.binary(classes), classes)
 
     def size(self) -> Size:
-        samples = self.images // 2 if self.shift in ("class", "digit") else self.images
-        return Size(samples, (4 if self.shift == "colour" else 2, 14, 14))
+        samples = self.images / 2 if self.shift in ("class", "digit") else self.images
+        return Size(round(self.kept_share * samples), (4 if self.shift == "colour" else 2, 14, 14))
 
     def rows(self, images: int, seed: int) -> list[Tensor]:
         order = torch.randperm(images, generator=generator(seed, "split"))

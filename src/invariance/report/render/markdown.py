@@ -1,7 +1,6 @@
 """Artefacts as GitHub-flavoured Markdown."""
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from invariance.core.artefacts import Artefact
 from invariance.core.text import markdown_escape as escape
@@ -14,7 +13,7 @@ def markdown(artefact: Artefact, picture: str = "") -> str:
     parts += [f"![{escape(artefact.full_title)}](<{picture}>)"] if picture else []
     for table in text_tables(artefact):
         first, *names = table.names()
-        shared = _shared(names)
+        shared = table.shared()
         title = ": ".join(filter(None, (table.title, shared.rstrip(" ·,"))))
         parts += [f"**{escape(title)}**"] if title else []
         parts.append("\n".join(_table(table, [first, *(name.removeprefix(shared) for name in names)])))
@@ -22,13 +21,6 @@ def markdown(artefact: Artefact, picture: str = "") -> str:
     parts += [escape(note) for note in artefact.notes]
     parts += [f"*{escape(artefact.provenance)}*"] if artefact.provenance else []
     return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _shared(names: Sequence[str]) -> str:
-    """The words that all names begin with; above the table they are said once."""
-    same = takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False))
-    start = "".join(letters[0] for letters in same) if len(names) > 1 else ""
-    return start[: max(start.rfind(mark) + len(mark) if mark in start else 0 for mark in (" · ", ", "))]
 
 
 def _table(table: TextTable, names: Sequence[str]) -> Iterator[str]:

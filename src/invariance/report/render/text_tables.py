@@ -1,14 +1,16 @@
 """A sheet as a rectangle of text: our number, the printed one and their difference each in a column of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from invariance.core.artefacts import Artefact, Formula
 from invariance.report.render.sheets import Entry, Sheet, sheets
 
 WIDE = 10
 """Columns beyond which a table is split between its groups."""
+DOT = " · "
+"""Between the parts of a heading."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,19 @@ class TextTable:
     def names(self) -> list[str]:
         """One heading per column, for formats that have only one line of them."""
         return [", ".join(dict.fromkeys(filter(None, texts))) for texts in zip(*self.header, strict=True)]
+
+    def shared(self) -> str:
+        """What all names but the first begin with: whole headings, or parts of one that dots join; mostly nothing."""
+        own = [set(_beginnings(texts)) for texts in list(zip(*self.header, strict=True))[1:]]
+        return max(set.intersection(*own), key=len, default="") if len(own) > 1 else ""
+
+
+def _beginnings(headings: Iterable[str]) -> Iterator[str]:
+    """Of the name that these headings give: up to each of them, and up to each dot."""
+    before = ""
+    for heading in dict.fromkeys(filter(None, headings)):
+        yield from accumulate((f"{part}{DOT}" for part in heading.split(DOT)[:-1]), initial=before)
+        before += f"{heading}, "
 
 
 def few_columns(table: TextTable) -> bool:

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 from invariance.core.artefacts import Artefact, Quantity, Table
 from invariance.data import DATA
-from invariance.data.base import DataSet, Smaller
+from invariance.data.base import DataSet
 from invariance.data.formats.downloads import data_folders
 from invariance.experiments.selected_runs import SelectedRuns
 from invariance.experiments.spec import Spec
 from invariance.experiments.stored_runs import identity
 from invariance.methods.profile import by_section
 from invariance.studies.support.printed import printed
-from invariance.studies.support.recipes_text import recipes_text
+from invariance.studies.support.recipes_text import methods_text, recipes_text
+from invariance.studies.support.scales import SCALES
 from invariance.training.selection import label
 
 METRICS = {"average": "mean", "worst": "worst", "gap": "gap"}
@@ -27,67 +28,6 @@ BASELINES = ("IRMv1", "IRMv0", "IRM-Game", "REx", "BIRM", "SparseIRM", "Fishr")
 OWN = "Env-PoE"
 """Our own method, a line below those of the paper."""
 NO_RUN = "no run yet"
-
-Detail = Literal["low", "medium", "high"]
-
-
-class Scale(NamedTuple):
-    """How much is run: ``recipes`` replaces recipes by name, ``changes`` are fields by section.
-
-    ``detail`` says how many points studies give their sweeps, ``smaller`` which smaller version of a data set is used,
-    where it has one. So a scale is one entry here.
-    """
-
-    about: str
-    seeds: int
-    recipes: Mapping[str, str] = {}
-    changes: Mapping[str, Mapping[str, Any]] = {}
-    detail: Detail = "high"
-    smaller: Smaller | None = None
-
-
-SCALES: dict[str, Scale] = {
-    "smoke": Scale(
-        "seconds per run, to see that everything works; the numbers mean nothing",
-        1,
-        {},
-        {
-            "data": {"images": 4096},
-            "model": {"width": 64},
-            "recipe": {"epochs": 2},
-            "evaluation": {"checkpoints": 2, "train_rows": 1000},
-        },
-        detail="low",
-        smaller="tiny",
-    ),
-    "quick": Scale(
-        "few seeds and our short recipes, on larger images the debiased one",
-        2,
-        {"full-batch": "short-full", "small-batch": "short"},
-        detail="medium",
-        smaller="small",
-    ),
-    "ours-small": Scale(
-        "as ours, with small versions of the larger data sets and narrow networks",
-        3,
-        {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase", "paper": "paper+bf16"},
-        detail="medium",
-        smaller="small",
-    ),
-    "debiased": Scale(
-        "the debiased recipe, in small batches or in 500 updates on all samples",
-        10,
-        {"full-batch": "debiased-full", "small-batch": "debiased"},
-        detail="medium",
-    ),
-    "ours": Scale(
-        "the two-phase recipe, in small batches or, in bf16, in 500 updates on all samples",
-        10,
-        {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase", "paper": "paper+bf16"},
-        detail="medium",
-    ),
-    "full": Scale("the paper's protocol", 10),
-}
 
 
 @dataclass(frozen=True)
@@ -221,9 +161,9 @@ class Results:
         return Quantity(ours, number, self.note(arm), len(row.runs), row.collapsed, metric)
 
     def note(self, arm: Arm) -> str:
-        """Why values of an arm are missing, or which are of runs that debiasing left as they were; mostly nothing."""
+        """Why values of an arm are missing, and which are of runs that debiasing left as they were; mostly nothing."""
         if row := self.row(arm):
-            return row.note if row.status == "finished" else row.status
+            return "; ".join(filter(None, (row.status if row.failures else "", row.note)))
         return arm.waits or NO_RUN
 
     def notes(self, arms: Iterable[Arm]) -> tuple[str, ...]:
@@ -246,13 +186,13 @@ class Results:
 
     @property
     def runs_text(self) -> str:
-        """The runs in words: their scale, the recipes that they had, and how many seeds there are of each."""
+        """The runs in words: scale, recipes, what was changed in methods, and how many seeds there are of each."""
         seeds = sorted({len(row.runs) for row in self.rows.values()})
         counted = f"{seeds[0]}–{seeds[-1]}" if len(seeds) > 1 else str(*seeds) if seeds else "no"
         included = ", collapsed ones included" if self.with_collapsed else ""
-        recipes = recipes_text(row.spec for row in self.rows.values())
+        specs = [row.spec for row in self.rows.values()]
         seeds_text = f"{counted} seed{'' if seeds == [1] else 's'}{included}"
-        return " · ".join((_scale_text(self.plan), *recipes, seeds_text))
+        return " · ".join((_scale_text(self.plan), *recipes_text(specs), *methods_text(specs), seeds_text))
 
 
 def _scale_text(plan: Plan) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from invariance.experiments.stored_runs import StoredRuns
-from invariance.studies.support.base import SCALES, Plan, Study
+from invariance.studies.support.base import Plan, Study
+from invariance.studies.support.scales import SCALES
 
 
 def plans_with_runs(

@@ -7,8 +7,10 @@ from statistics import fmean
 from typing import ClassVar
 
 from invariance.core.artefacts import Artefact, Curve, Figure, Flag, Lines, Mark, Quantity
-from invariance.studies.support.base import METRICS, SCALES, Arm, Detail, Results, Study, arm
+from invariance.experiments.spec import Spec
+from invariance.studies.support.base import METRICS, Arm, Results, Study, arm
 from invariance.studies.support.printed import printed
+from invariance.studies.support.scales import SCALES, Detail
 
 FULL = 50_000
 """The full batch as the paper marks it on its axis: all training images of Colored-MNIST."""
@@ -26,6 +28,10 @@ WIDTHS: dict[Detail, tuple[int, ...]] = {
 PRINTED = {"full batch": "large batch", "batch size 1024": "small batch", "width 390": "small batch"}
 """Points that Table 4 has too, as it calls their setting."""
 PANELS = {"average": "average accuracy, %", "gap": "accuracy gap, %"}
+UPDATES_DIFFER = (
+    "Batch sizes differ in the number of updates as well (notes list them), so a low point may be due to either."
+)
+"""For captions of figures over batch size."""
 
 
 class Sweep(Study):
@@ -38,7 +44,7 @@ class Sweep(Study):
     """Places that the paper marks."""
 
     def show(self, results: Results) -> tuple[Artefact, ...]:
-        """One figure; points without a finished run are left out, and a note counts them."""
+        """One figure; points without a finished run are left out, and a note counts them. Others list updates."""
         arms = results.arms
         panels = tuple(
             Lines(
@@ -47,7 +53,7 @@ class Sweep(Study):
             )
             for metric, text in PANELS.items()
         )
-        notes = results.notes(arms)
+        notes = (*results.notes(arms), *_updates_notes(arms))
         figure = Figure(self.name, self.title, self.caption, panels, results.provenance, notes, self.number)
         return (figure,)
 
@@ -65,6 +71,26 @@ class Sweep(Study):
                 )
                 numbers = tuple(_printed(own, metric))
                 yield Curve(method, x, y, low, high, method=method, printed=numbers, flags=flags)
+
+
+def updates(spec: Spec) -> int:
+    """How many updates a run makes, unless its method stops before."""
+    return spec.recipe.updates(spec.data.size().samples)[1]
+
+
+def _updates_notes(arms: Sequence[Arm]) -> Iterator[str]:
+    """The updates of every arm, methods of the same numbers together; nothing of those that always make as many."""
+    counts: dict[str, dict[str, int]] = {}
+    for each in sorted(arms, key=lambda a: a.x):
+        if each.spec:
+            counts.setdefault(each.method, {})[each.setting] = updates(each.spec)
+    alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for method in dict.fromkeys(a.method for a in arms):
+        alike.setdefault(tuple(counts.get(method, {}).items()), []).append(method)
+    for own, methods in alike.items():
+        if len({many for _, many in own}) > 1:
+            listed = ", ".join(f"{many:,} ({setting})" for setting, many in own)
+            yield f"Updates of {', '.join(methods)}: {listed}."
 
 
 def _flag(results: Results, arm: Arm, quantity: Quantity, metric: str) -> Flag | None:
@@ -85,7 +111,7 @@ def _printed(arms: Sequence[Arm], metric: str) -> Iterator[tuple[float, float]]:
             yield each.x, number.mean
 
 
-def images(scale: str) -> int:
+def _images(scale: str) -> int:
     """How many images Colored-MNIST trains on."""
     return int(SCALES[scale].changes.get("data", {}).get("images", FULL))
 
@@ -94,7 +120,7 @@ def batch_arms(scale: str, data: str, methods: Sequence[str]) -> list[Arm]:
     """Batches of every size for as many epochs as small ones, and the full batch by its own recipe."""
     return [
         *(_sized(scale, method, data, size) for size in BATCHES[SCALES[scale].detail] for method in methods),
-        *(arm(scale, method, data, "full batch", "full-batch", x=images(scale)) for method in methods),
+        *(arm(scale, method, data, "full batch", "full-batch", x=_images(scale)) for method in methods),
     ]
 
 
