@@ -88,7 +88,6 @@ from .recipes.schedules import Clock as Clock
 from .recipes.schedules import Constant as Constant
 from .recipes.schedules import Decay as Decay
 from .recipes.schedules import Drop as Drop
-from .recipes.schedules import Ramp as Ramp
 from .recipes.schedules import Steps as Steps
 from .training.selection import Checkpoint as Checkpoint
 from .training.selection import select as select
