@@ -82,7 +82,7 @@ class IRMGame(Method):
         "full-batch": {"lr": 2.5e-4},
         "small-batch": {"lr": 2.5e-4},
         "two-phase": {"penalty_batch_size": 50_000, "penalty_dropout": 0.0, "epochs": 66, "warmup": 1 / 11},
-        "two-phase+all-samples": {"warmup": 1 - 60 / 500},
+        "two-phase+all-samples": {"epochs": 274, "warmup": 214 / 274},
         "debiased": {"lr": 2e-3},
     }
     profiles: ClassVar[Preferences] = {
