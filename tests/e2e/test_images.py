@@ -81,7 +81,7 @@ def test_tables_of_the_paper_ask_for_all_of_them():
 @every_set
 def test_the_paper_trains_a_resnet_by_its_own_protocol(data):
     how = Spec.of(data, "irmv1", "small-batch").recipe
-    assert (how.batch_size, how.epochs, how.lr, how.warmup) == (128, 200, 0.1, 0.25)
+    assert (how.batch_size, how.epochs, how.lr, how.warmup) == (256, 200, 0.1, 0.25)
     assert (how.step.kind, how.schedule.kind, how.schedule.at) == ("sgd", "steps", (0.5, 0.75))
     assert type(DATA[data].architecture).__name__ == "ResNet"
 

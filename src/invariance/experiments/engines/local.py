@@ -151,12 +151,17 @@ class Driver:
         self.last_poll, self.failed_starts = 0.0, 0
 
     def close(self) -> None:
-        """Kill all workers."""
+        """Kill all workers, and remove what one that was killed right after its run was stored has left of it."""
         for worker in self.workers:
             worker.kill()
+        folder = work_folder(self.path)
+        with suppress(OSError, StoreError):  # not empty, or another driver's
+            done = self.store.done()
+            for file in folder.glob("*"):
+                if file.name.partition(".")[0] in done:
+                    file.unlink(missing_ok=True)
+            folder.rmdir()
         self.store.close()
-        with suppress(OSError):  # not empty, or another driver's
-            work_folder(self.path).rmdir()
 
     def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
         """Everything that is missing."""
