@@ -21,6 +21,7 @@ import invariance
 from invariance.cli import main
 from invariance.data.formats.downloads import File, fetch, locate
 from invariance.data.images.image_files import listed, pictures
+from invariance.experiments.engines.base import Driver
 from invariance.experiments.run import digest, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.stage_cache import stage_folder
@@ -154,7 +155,7 @@ def sweep(folder: Path) -> None:
 def tune(folder: Path) -> None:
     """Two trials, their runs made in this process."""
 
-    def run(missing: list[Spec]) -> None:
+    def run(missing: list[Spec], _: Driver) -> None:
         with Store(folder / "runs.db") as store:
             for spec in missing:
                 if not store.has(spec.key):

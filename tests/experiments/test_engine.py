@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from invariance.core.errors import BadValue, InvarianceError, StoreError
 from invariance.experiments.engines import run_all
 from invariance.experiments.engines.base import Event
+from invariance.experiments.engines.local import Local
 from invariance.experiments.run import SNAPSHOTS, Run, execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store, work_folder
@@ -165,6 +167,22 @@ def test_closing_the_iterator_ends_the_workers_and_keeps_what_is_finished(tmp_pa
     events.close()
     assert not alive(worker)
     assert stored(store).keys() == {first.spec.key} == {small().key}
+
+
+def test_a_driver_keeps_its_workers_until_it_is_closed_and_replaces_one_that_was_killed(tmp_path):
+    store = tmp_path / "runs.db"
+    first, second, third = ([small(seed=seed), small(seed=seed + 1)] for seed in (0, 2, 4))
+    with closing(Local(workers=2).driver(store)) as driver:
+        assert set(done(list(driver.run(first))).values()) == {"finished"}
+        started = workers(store)
+        assert set(done(list(driver.run(second))).values()) == {"finished"}
+        assert workers(store) == started
+        driver.workers[0].process.kill()
+        driver.workers[0].process.wait()
+        assert set(done(list(driver.run(third))).values()) == {"finished"}
+        assert list(driver.run([*first, *second, *third])) == []
+    assert not workers(store)
+    assert stored(store).keys() == {spec.key for spec in (*first, *second, *third)}
 
 
 def test_an_option_of_another_engine_names_that_engine(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from invariance.experiments.engines.base import Driver
 from invariance.experiments.run import execute
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
@@ -21,7 +22,7 @@ class Bench:
         self.done: list[str] = []
         self.stop_after: int | None = None
 
-    def run(self, specs: list[Spec]) -> None:
+    def run(self, specs: list[Spec], _: Driver) -> None:
         with Store(self.store) as store:
             for spec in specs:
                 if store.has(spec.key):

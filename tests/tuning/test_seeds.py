@@ -5,6 +5,7 @@ import pytest
 from invariance.experiments.engines.local import Local
 from invariance.experiments.store import Store
 from invariance.recipes.search import OneOf
+from invariance.tuning.tune import make_runs
 
 DIVERGES = {"recipe": {"lr": 1e30, "step": "sgd"}}
 QUICK = {"recipe": {"epochs": 2, "batch_size": 100}}
@@ -56,7 +57,7 @@ def test_every_environment_is_left_out_with_one_seed_before_the_next(bench):
 
 
 def test_worker_processes_are_given_no_run_of_a_later_seed_either(bench):
-    tuning = bench.tune(trials=3, seeds=3, changes=DIVERGES, run=None, engine=Local(workers=2))
+    tuning = bench.tune(trials=3, seeds=3, changes=DIVERGES, run=make_runs, engine=Local(workers=2))
     assert [(t.status, len(t.keys)) for t in tuning.trials] == [("pruned", 1)] * 3
     with Store(bench.store) as store:
         assert [run.seed for run in store.summaries()] == [100, 100, 100]

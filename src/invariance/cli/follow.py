@@ -21,7 +21,7 @@ from invariance.core.text import clean
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from invariance.experiments.engines.base import Engine, Event
+    from invariance.experiments.engines.base import Driver, Engine, Event
     from invariance.experiments.spec import Spec
     from invariance.experiments.store import Store
 
@@ -89,8 +89,17 @@ class Reuse(Counter[str]):
             )
 
 
-def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | None = None) -> Reuse:
-    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished."""
+def carry_out(
+    specs: "list[Spec]",
+    store: Path,
+    engine: "Engine",
+    track: str | None = None,
+    driver: "Driver | None" = None,
+) -> Reuse:
+    """Run what is missing in the store and show how it goes. Ctrl-C stops and keeps what is finished.
+
+    A ``driver`` of the engine for this store is used again, if there is one.
+    """
     tracker = tracking(track)
     specs = list({spec.key: spec for spec in specs}.values())
     stored = finished(store)
@@ -106,7 +115,7 @@ def carry_out(specs: "list[Spec]", store: Path, engine: "Engine", track: str | N
     many = min(engine.capacity(), len(missing))
     try:
         with redirect_stdout(sys.stderr), Follow(missing, many) as follow:  # what an engine prints is no result
-            for event in engine.run(missing, store):
+            for event in driver.run(missing) if driver else engine.run(missing, store):
                 follow.see(event)
                 if event.kind == "done":
                     reuse.see(event)

@@ -98,7 +98,7 @@ def tune(
             study=study,
             store=store,
             engine=runner,
-            run=lambda specs: reuse.update(carry_out(specs, store, runner)),
+            run=lambda specs, driver: reuse.update(carry_out(specs, store, runner, driver=driver)),
             watch=_Progress(),
         )
     except KeyboardInterrupt:  # between two rounds of runs

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from invariance.core.errors import BadValue
-from invariance.experiments.engines.base import Engine
+from invariance.experiments.engines.base import Driver, Engine
 from invariance.experiments.engines.local import Local
 from invariance.experiments.spec import Spec
 from invariance.experiments.store import Store
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
 RUNS_PER_WORKER = 2
 """With each seed of a round of trials: with one, workers would wait for the longest of these runs."""
 
-Runner = Callable[[list[Spec]], None]
-"""Runs what is missing in the store."""
+Runner = Callable[[list[Spec], Driver], None]
+"""Has the driver run what is missing in the store."""
 Watch = Callable[["Tuning"], None]
 """Called after every round of trials."""
+
+
+def make_runs(specs: list[Spec], driver: Driver) -> None:
+    """Without showing how it goes."""
+    for _ in driver.run(specs):
+        pass
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ def tune(
     study: Path = Path("tune.db"),
     store: Path = Path("runs.db"),
     engine: Engine | None = None,
-    run: Runner | None = None,
+    run: Runner = make_runs,
     watch: Watch = lambda tuning: None,
 ) -> Tuning:
     """Look for the fields of a method and its recipe with the best score, until there are so many ``trials``.
@@ -102,24 +109,15 @@ def tune(
         raise BadValue("tuning needs Optuna: pip install 'invariance[tune]'") from None
     search = Search(data, method, recipe, rule, seeds, first_seed, changes or {}, ranges or {})
     engine = engine or Local()
-    run = run or _runner(store, engine)
     many = math.ceil(RUNS_PER_WORKER * engine.capacity() / len(search.runs(search.profile, first_seed)))
-    with opened(search, study) as kept:
+    with closing(engine.driver(store)) as driver, opened(search, study) as kept:
         while begun := begin(kept, search, trials, many):
-            outcomes = _seed_after_seed(search, begun, run, store)
+            outcomes = _seed_after_seed(search, begun, lambda specs: run(specs, driver), store)
             for trial in begun:
                 tell(kept, trial, *outcomes[trial.number])
             watch(Tuning(search, study, trials, told(kept), {}))
         kept.set_user_attr("budget", trials)
         return Tuning(search, study, trials, told(kept), importances(kept))
-
-
-def _runner(store: Path, engine: Engine) -> Runner:
-    def run(specs: list[Spec]) -> None:
-        for _ in engine.run(specs, store):
-            pass
-
-    return run
 
 
 class _Outcome(NamedTuple):
@@ -130,7 +128,9 @@ class _Outcome(NamedTuple):
     keys: list[str]
 
 
-def _seed_after_seed(search: Search, begun: "Sequence[Begun]", run: Runner, store: Path) -> dict[int, _Outcome]:
+def _seed_after_seed(
+    search: Search, begun: "Sequence[Begun]", run: Callable[[list[Spec]], None], store: Path
+) -> dict[int, _Outcome]:
     """What came of some trials, by their numbers.
 
     All are run with the first seed, those that have a score by then with the second, and so on. One seed that collapsed

@@ -1,9 +1,10 @@
 """What an engine is: it runs specs somewhere and writes what came of them to a store."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
@@ -31,6 +32,16 @@ class Event(NamedTuple):
     """Updates that another run had made."""
 
 
+class Driver(Protocol):
+    """Makes runs for one store, as often as it is asked to; what it has started stays until it is closed."""
+
+    def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
+        """Run what is missing in the store and yield events."""
+
+    def close(self) -> None:
+        """Stop everything; what is finished is in the store."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class Engine(ABC):
     """Runs specs, at most ``workers`` at a time, and saves their resume states every ``save_every`` seconds.
@@ -53,5 +64,10 @@ class Engine(ABC):
         """How many runs it makes at a time."""
 
     @abstractmethod
+    def driver(self, store: Path) -> Driver:
+        """Who makes runs for this store; whoever asks for runs again and again keeps one."""
+
     def run(self, specs: Sequence[Spec], store: Path) -> Generator[Event, None, None]:
         """Run what is missing in the store and yield events; closing the iterator stops everything."""
+        with closing(self.driver(store)) as driver:
+            yield from driver.run(specs)

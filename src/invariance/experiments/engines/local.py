@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Queue
@@ -45,13 +45,9 @@ class Local(Engine):
     def capacity(self) -> int:
         return self.workers or cores()
 
-    def run(self, specs: Sequence[Spec], store: Path) -> Generator[Event, None, None]:
+    def driver(self, store: Path) -> "Driver":
         resolved(self.device)
-        driver = Driver(self, store.absolute())
-        try:
-            yield from driver.run(list({spec.key: spec for spec in specs}.values()))
-        finally:
-            driver.close()
+        return Driver(self, store.absolute())
 
 
 class WorkerProcess:
@@ -166,7 +162,7 @@ class Driver:
     def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
         """Everything that is missing."""
         done = self.store.done()
-        self.waiting.extend(spec for spec in specs if spec.key not in done)
+        self.waiting.extend({spec.key: spec for spec in specs if spec.key not in done}.values())
         self.beginnings = {spec.key: beginning(spec) for spec in self.waiting}
         while self.waiting or self.busy or any(worker.spec for worker in self.workers):
             self._assign()
@@ -184,7 +180,7 @@ class Driver:
             self.waiting.extend(self.busy)
             self.busy, self.last_poll = [], time.monotonic()
         for worker in self.workers:
-            if worker.ready and not worker.spec and self.waiting:
+            if worker.ready and not worker.spec and self.waiting and worker.process.poll() is None:
                 worker.send(self._next())
         idle = sum(not worker.spec for worker in self.workers)
         for _ in range(min(self.max_workers - len(self.workers), len(self.waiting) - idle)):

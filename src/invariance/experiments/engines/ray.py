@@ -8,7 +8,7 @@ elsewhere from its last resume state; a run whose process dies has failed.
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
@@ -55,12 +55,8 @@ class Ray(Engine):
         """That a run needs, beside a core."""
         return int(self.device.startswith("cuda"))
 
-    def run(self, specs: Sequence[Spec], store: Path) -> Generator[Event, None, None]:
-        driver = Driver(self, store.absolute())
-        try:
-            yield from driver.run(list({spec.key: spec for spec in specs}.values()))
-        finally:
-            driver.close()
+    def driver(self, store: Path) -> "Driver":
+        return Driver(self, store.absolute())
 
 
 class UnderWay:
@@ -108,7 +104,7 @@ class Driver:
     def run(self, specs: Sequence[Spec]) -> Iterator[Event]:
         """Everything that is missing."""
         done = self.store.done()
-        self.waiting.extend(spec for spec in specs if spec.key not in done)
+        self.waiting.extend({spec.key: spec for spec in specs if spec.key not in done}.values())
         while self.waiting or self.under_way:
             yield from self._start()
             for stream in self._ready():
