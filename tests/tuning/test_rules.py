@@ -68,7 +68,14 @@ def test_oracle_is_test_accuracy_less_the_gap_and_says_what_it_saw():
     assert labelled("oracle") == "oracle (has seen test data)"
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name != "oracle"])
+def test_transfer_is_the_same_at_the_checkpoint_that_a_report_would_take():
+    kept, failing = checkpoint(1, test=0.6, gap=0.02), checkpoint(2, test=0.9, gap=0.0, p_value=LEVEL / 2)
+    assert judge("transfer", [run(kept, failing)]).score == pytest.approx(58)
+    assert judge("oracle", [run(kept, failing)]).score == pytest.approx(90)
+    assert labelled("transfer") == "transfer (has seen test data)"
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name not in ("oracle", "transfer")])
 def test_no_other_rule_sees_test_environments(name):
     assert not tuning_rule(name).sees_test
     assert labelled(name) == name
