@@ -110,7 +110,7 @@ def tune(
     search = Search(data, method, recipe, rule, seeds, first_seed, changes or {}, ranges or {})
     engine = engine or Local()
     many = math.ceil(RUNS_PER_WORKER * engine.capacity() / len(search.runs(search.profile, first_seed)))
-    with closing(engine.driver(store)) as driver, opened(search, study) as kept:
+    with opened(search, study) as kept, closing(engine.driver(store)) as driver:
         while begun := begin(kept, search, trials, many):
             outcomes = _seed_after_seed(search, begun, lambda specs: run(specs, driver), store)
             for trial in begun:
