@@ -52,7 +52,7 @@ def test_runs_with_infinite_numbers_are_exported_with_the_others(invariance, sto
     with Path("runs.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["seed"]: row for row in csv.DictReader(file)}
     assert (rows["1"]["status"], rows["1"]["seconds"], rows["0"]["status"]) == ("diverged", "", "finished")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install 'invariance[tables]'")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install pyarrow")
     table = parquet.read_table("runs.parquet").to_pydict()
     assert [table["seconds"][i] for i, seed in enumerate(table["seed"]) if seed == 1] == [None]
 

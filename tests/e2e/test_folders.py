@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
 
 from invariance.core.inputs import Pixels
 from invariance.core.model_folder import load

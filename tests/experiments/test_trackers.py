@@ -117,6 +117,7 @@ def test_train_tracks_a_run_as_it_goes(run, tmp_path, name, read):
     command += [word for change in changes for word in ("--set", change)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stderr  # so few updates may collapse
+    assert f"tracked: {TRACKERS[name].viewer.partition('{')[0]}" in done.stderr
     assert same(read(tmp_path / "tracked"), expected(run, "test/worst"))
 
 

@@ -13,7 +13,7 @@ from invariance.core import model_folder
 from invariance.core.errors import BadValue, DataError, StoreError
 from invariance.experiments.store import Store
 
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
 
 import pyarrow as pa
 from pyarrow import parquet

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
 
 SLOW = pytest.mark.slow
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

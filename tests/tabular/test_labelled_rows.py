@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
 
 import pyarrow as pa
 from pyarrow import parquet

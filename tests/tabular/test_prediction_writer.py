@@ -3,7 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
 
 from pyarrow import parquet
 

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'invariance[tables]'")
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
 
 import pyarrow as pa
 from pyarrow import parquet

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 
 from invariance.cli import completion
 from invariance.cli.options import errors, out, say, say_partial
-from invariance.cli.tracking import track_run, tracking
+from invariance.cli.tracking import say_tracked, track_run, tracking
 from invariance.core.progress import progress_bar
 from invariance.core.text import clean
 
@@ -127,7 +127,7 @@ def carry_out(
         raise typer.Exit(INTERRUPTED) from None
     follow.conclude()
     if tracker:
-        say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
+        say_tracked(tracker)
     return reuse
 
 

@@ -59,7 +59,7 @@ EXIT_CODES = {
     0: "done",
     1: "an error, told in one line",
     2: "the command line was not understood",
-    3: "ended, but runs failed, diverged or are missing",
+    3: "ended, but runs failed or are missing, or no model is usable",
     130: "stopped by Ctrl-C; the same command goes on",
 }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli import completion
+from invariance.cli.options import say
 
 if TYPE_CHECKING:
     from invariance.experiments.run import Run
@@ -29,6 +30,11 @@ def tracking(name: str | None) -> "Tracker | None":
     from invariance.experiments.trackers import tracker
 
     return tracker(name)
+
+
+def say_tracked(tracker: "Tracker") -> None:
+    """How to look at what was written."""
+    say(f"tracked: {tracker.viewer.format(folder=tracker.folder)}")
 
 
 def track_run(tracker: "Tracker", spec: "Spec", store: Path) -> None:

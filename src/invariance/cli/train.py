@@ -8,7 +8,7 @@ import typer
 from invariance.cli import completion
 from invariance.cli.follow import INTERRUPTED, Address
 from invariance.cli.options import Changes, Device, Json, RecipeName, errors, out, print_json, progress, say_partial
-from invariance.cli.tracking import Track, tracking
+from invariance.cli.tracking import Track, say_tracked, tracking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +70,7 @@ def train(
     if leads():
         if tracker:
             tracker.close(executed.run.status)
+            say_tracked(tracker)
         _conclude(executed, folder, as_json=as_json)
 
 

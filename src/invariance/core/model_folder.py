@@ -7,7 +7,7 @@ kind           written by                                          holds
 =============  ==================================================  ==========================
 ``run``        ``invariance train``                                a spec and its trained model
 ``classifier`` ``invariance fit``, ``invariance.save``             a fitted estimator
-``regressor``  ``invariance.save``                                 a fitted estimator
+``regressor``  ``invariance fit``, ``invariance.save``             a fitted estimator
 =============  ==================================================  ==========================
 """
 

@@ -66,7 +66,7 @@ class Invariant(Predictor):
     what ``"auto"`` chooses by: ``"log-loss"``, ``"accuracy"``, ``"auc"``, ``"average-precision"``, or ``"rmse"`` for
     numbers, in the worst case, or on average with ``"mean-"`` before it. ``positive`` is the positive class of two,
     which average precision is about; None is the second of ``classes_``. ``recipe`` is a name, a :class:`Recipe`, or
-    ``"auto"``: full batches up to 8,192 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
+    ``"auto"``: full batches up to 20,000 rows, smaller ones beyond, no debiasing; a mapping such as ``{"epochs": 50}``
     changes fields of ``"auto"``. ``hidden`` are the widths of hidden layers, ``()`` for a linear model; None is a
     linear model unless ``"auto"`` finds a hidden layer better. ``features`` replaces them: an architecture such as
     ``ResNet()``, or a torch module, which is copied, not changed.

@@ -60,7 +60,8 @@ class Method(ABC):
     differs: ClassVar[tuple[str, ...]] = ()
     """Numbered differences from the method's paper or its authors' code."""
     preferences: ClassVar[Preferences] = {}
-    """Fields of a recipe that the method changes, by protocol: its authors' choice, or ours for ``short`` ones."""
+    """Fields of a recipe that the method changes, by protocol: its authors' choice for ``full-batch`` and
+    ``small-batch``, ours for the others."""
     search: ClassVar[SearchSpace] = {"recipe.lr": LogRange(1e-4, 1e-2), "recipe.epochs": IntRange(8, 32)}
     """Where ``tune`` looks for its fields and for those of its recipe. It widens a range that does not hold what the
     field is by a recipe on a data set."""

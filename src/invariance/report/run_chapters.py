@@ -66,7 +66,8 @@ def failures(runs: Iterable[Summary]) -> Chapter:
         lines.append(Line(_title(METHODS, run.method) + without, cells))
     caption = (
         "A collapsed run ended no better than a constant, a diverged one left the finite numbers, a failed one raised "
-        "an error. None of them is averaged, unless collapsed seeds are asked for."
+        "an error. Means leave out runs that failed, that diverged, or that had collapsed at the selected checkpoint, "
+        "unless collapsed seeds are asked for; a run that collapsed later is averaged."
     )
     names = ("data", "recipe", "seed", "status", "reason", "key")
     table = Table("failed-runs", title, caption, "method", tuple(map(Column, names)), tuple(lines), listing=True)
