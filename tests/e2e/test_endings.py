@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from invariance.cli.follow import Ended, Follow
+from invariance.cli.ending import Ended
+from invariance.cli.follow import Follow
 from invariance.experiments.engines.base import Event
 from invariance.experiments.run import Run, execute
 from invariance.experiments.spec import Spec

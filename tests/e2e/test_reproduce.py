@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from invariance.cli.follow import INCOMPLETE
+from invariance.cli.ending import INCOMPLETE
 from invariance.studies import STUDIES
 from invariance.studies.support.scales import SCALES, differences
 

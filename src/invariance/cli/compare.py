@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli import completion
+from invariance.cli.ending import INCOMPLETE, ended, last_line
 from invariance.cli.follow import (
-    INCOMPLETE,
     STORE,
     Address,
     EngineName,
@@ -15,8 +15,6 @@ from invariance.cli.follow import (
     StorePath,
     Workers,
     carry_out,
-    ended,
-    last_line,
 )
 from invariance.cli.options import (
     MAX_SEEDS,

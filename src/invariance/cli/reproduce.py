@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from invariance.cli import completion
+from invariance.cli.ending import ended, last_line
 from invariance.cli.follow import (
     STORE,
     Address,
@@ -16,9 +17,7 @@ from invariance.cli.follow import (
     StorePath,
     Workers,
     carry_out,
-    ended,
     finished,
-    last_line,
     span,
 )
 from invariance.cli.options import MAX_SEEDS, Checkpoints, Device, Json, out, print_json, writable

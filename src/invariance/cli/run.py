@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from invariance.cli.ending import ended, last_line
 from invariance.cli.follow import (
     STORE,
     Address,
@@ -14,8 +15,6 @@ from invariance.cli.follow import (
     StorePath,
     Workers,
     carry_out,
-    ended,
-    last_line,
 )
 from invariance.cli.options import Checkpoints, Device, Json, print_json
 from invariance.cli.tracking import Track
