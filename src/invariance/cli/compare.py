@@ -7,15 +7,7 @@ import typer
 
 from invariance.cli import completion
 from invariance.cli.ending import INCOMPLETE, ended, last_line
-from invariance.cli.follow import (
-    STORE,
-    Address,
-    EngineName,
-    Fresh,
-    StorePath,
-    Workers,
-    carry_out,
-)
+from invariance.cli.follow import STORE, Address, EngineName, Fresh, StorePath, Workers, carry_out
 from invariance.cli.options import (
     MAX_SEEDS,
     Changes,

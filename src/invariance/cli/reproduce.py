@@ -9,17 +9,7 @@ import typer
 
 from invariance.cli import completion
 from invariance.cli.ending import ended, last_line
-from invariance.cli.follow import (
-    STORE,
-    Address,
-    EngineName,
-    Fresh,
-    StorePath,
-    Workers,
-    carry_out,
-    finished,
-    span,
-)
+from invariance.cli.follow import STORE, Address, EngineName, Fresh, StorePath, Workers, carry_out, finished, span
 from invariance.cli.options import MAX_SEEDS, Checkpoints, Device, Json, out, print_json, writable
 from invariance.cli.tracking import Track
 from invariance.core.fields import finite

@@ -7,15 +7,7 @@ from typing import Annotated
 import typer
 
 from invariance.cli.ending import ended, last_line
-from invariance.cli.follow import (
-    STORE,
-    Address,
-    EngineName,
-    Fresh,
-    StorePath,
-    Workers,
-    carry_out,
-)
+from invariance.cli.follow import STORE, Address, EngineName, Fresh, StorePath, Workers, carry_out
 from invariance.cli.options import Checkpoints, Device, Json, print_json
 from invariance.cli.tracking import Track
 
