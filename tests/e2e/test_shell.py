@@ -69,15 +69,17 @@ def test_exit_codes_are_told_and_documented(invariance):
 
 def test_exit_codes_are_those_of_the_package():
     """Every code that a command leaves with is documented."""
-    codes = {0, 1, 2}
+    codes, named, constants = {0, 1, 2}, set(), {}
     for file in (Path(package.__file__).parent / "cli").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(attr="Exit"), args=[ast.Constant(value=code)]):
                     codes.add(code)
-                case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id="INTERRUPTED"), _])], value=ast.Tuple(elts=both)):
-                    codes |= {each.value for each in both}
-    assert codes == EXIT_CODES.keys()
+                case ast.Call(func=ast.Attribute(attr="Exit"), args=[ast.Name(id=name)]):
+                    named.add(name)
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=code)):
+                    constants[name] = code
+    assert codes | {constants[name] for name in named} == EXIT_CODES.keys()
 
 
 @pytest.mark.parametrize(

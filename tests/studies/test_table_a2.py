@@ -1,6 +1,7 @@
 import pytest
 
 from invariance.studies.table_a2 import ADJUSTED, CLOSE, ENVIRONMENTS, TableA2
+from invariance.studies.table_a5 import TableA5
 
 
 def ratios(scale):
@@ -36,3 +37,9 @@ def test_the_line_below_the_table_names_what_was_changed_in_recipes_and_in_metho
 @pytest.mark.parametrize("scale", ["full", "debiased", "quick"])
 def test_by_other_recipes_close_environments_change_nothing(scale):
     assert set(ratios(scale).values()) == {(1, 1)}
+
+
+def test_table_a5_whose_environments_differ_as_little_has_the_same_changes():
+    close = {arm.method: arm.spec for arm in TableA2().arms("ours") if arm.setting == CLOSE}
+    for arm in TableA5().arms("ours"):
+        assert (arm.spec.method, arm.spec.recipe) == (close[arm.method].method, close[arm.method].recipe)

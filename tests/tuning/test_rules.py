@@ -48,6 +48,12 @@ def test_a_run_whose_environments_differ_throughout_has_no_invariant_score():
     assert "environments differ" in verdict.reason
 
 
+def test_a_trial_whose_environments_differ_with_one_seed_of_three_has_a_score_and_with_two_none():
+    alike, differ = (checkpoint(1, p_value=p_value) for p_value in (0.5, 0.0))
+    assert judge("invariant", [run(alike), run(differ, seed=1), run(alike, seed=2)]).status == "finished"
+    assert judge("invariant", [run(differ), run(alike, seed=1), run(differ, seed=2)]).status == "pruned"
+
+
 def test_a_score_is_the_mean_over_seeds():
     runs = [run(checkpoint(1, accuracy=0.6, test=0.5)), run(checkpoint(1, accuracy=0.7, test=0.7), seed=1)]
     assert judge("invariant", runs).score == pytest.approx(65)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli import completion
+from invariance.cli.ending import INCOMPLETE
 from invariance.cli.follow import INTERRUPTED, Address
 from invariance.cli.options import Changes, Device, Json, RecipeName, errors, out, print_json, progress, say_partial
 from invariance.cli.tracking import Track, say_tracked, tracking
@@ -194,4 +195,4 @@ def _conclude(executed: "Executed", folder: Path, *, as_json: bool) -> None:
         reason = f": {run.reason}" if run.reason else ""
         out().print(f"{run.status}{reason} in {run.seconds:.1f} s; saved to {folder}", highlight=False)
     if run.status != "finished":
-        raise typer.Exit(3)
+        raise typer.Exit(INCOMPLETE)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from invariance.cli import completion
+from invariance.cli.ending import INCOMPLETE
 from invariance.cli.follow import (
     INTERRUPTED,
     QUIET,
@@ -108,7 +109,7 @@ def tune(
     if not as_json:
         reuse.say()
     if not tuning.best:
-        raise typer.Exit(3)
+        raise typer.Exit(INCOMPLETE)
 
 
 class _Progress:

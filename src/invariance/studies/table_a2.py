@@ -31,6 +31,11 @@ Others, which the risk does not hold, need more updates (docs/stability.md).
 """
 
 
+def adjusted(scale: str, method: str) -> Changes:
+    """What a method gets where environments differ by 0.05 in β; nothing by other recipes than two-phase."""
+    return ADJUSTED.get(method, {}) if SCALES[scale].recipes.get("small-batch") == "two-phase" else {}
+
+
 @final
 class TableA2(AccuracyTable):
     """Other training environments than β = 0.1 and 0.2: two that are more alike, and three."""
@@ -46,8 +51,6 @@ class TableA2(AccuracyTable):
     )
 
     def arms(self, scale: str) -> list[Arm]:
-        two_phase = SCALES[scale].recipes.get("small-batch") == "two-phase"
-        adjusted = {(CLOSE, method): changes for method, changes in ADJUSTED.items() if two_phase}
         return [
             arm(
                 scale,
@@ -55,7 +58,7 @@ class TableA2(AccuracyTable):
                 DATA,
                 setting,
                 "small-batch",
-                {"data": {"betas": betas}, **adjusted.get((setting, method), {})},
+                {"data": {"betas": betas}, **(adjusted(scale, method) if setting == CLOSE else {})},
             )
             for setting, betas in ENVIRONMENTS.items()
             for method in METHODS
