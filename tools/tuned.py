@@ -1,6 +1,7 @@
 """Search for the hyper-parameters of all penalties as the study ``tuned`` reports them, and write the best.
 
-    python tools/tuned.py --trials 14 --seeds 2
+    python tools/tuned.py
+    python tools/tuned.py --trials 200 --rules invariant --data Colored-FMNIST --methods SparseIRM Fishr
 
 The learning rate of the first phase, its length and the number of epochs stay as they are, so that trials share the
 first phase. Searches are kept in ``tune.db`` and their runs in ``--store``: the same command goes on where it was
@@ -9,6 +10,7 @@ stopped.
 
 import argparse
 import json
+from itertools import product
 from pathlib import Path
 
 from invariance.experiments.engines.local import Local
@@ -29,21 +31,21 @@ RATE = {"recipe.schedule.factor": LogRange(0.02, 2.0)}
 
 
 def main() -> None:
-    """All searches, one after another."""
+    """One search after another; what others found stays."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=14)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--rules", nargs="+", default=[source.rule for source in tuned.SOURCES])
+    parser.add_argument("--data", nargs="+", default=list(tuned.OTHER))
+    parser.add_argument("--methods", nargs="+", default=list(tuned.METHODS))
     parser.add_argument("--workers", type=int)
     parser.add_argument("--store", type=Path, default=Path("runs.db"))
     options = parser.parse_args()
-    searches = [
-        (source.rule, data, title) for source in tuned.SOURCES for data in tuned.OTHER for title in tuned.METHODS
-    ]
-    best: dict[str, dict[str, dict[str, object]]] = {}
-    for rule, data, title in searches:
+    best = tuned.SEARCHES["best"]
+    for rule, data, title in product(options.rules, options.data, options.methods):
         best.setdefault(rule, {}).setdefault(data, {})[title] = search(rule, data, title, options)
-    seeds = [100 + number for number in range(options.seeds)]
-    FILE.write_text(json.dumps({"seeds": seeds, "recipe": RECIPE, "best": best}, indent=1) + "\n")
+        seeds = [100 + number for number in range(options.seeds)]
+        FILE.write_text(json.dumps({"seeds": seeds, "recipe": RECIPE, "best": best}, indent=1) + "\n")
 
 
 def search(rule: str, data: str, title: str, options: argparse.Namespace) -> dict[str, object]:
