@@ -71,7 +71,9 @@ def test_a_protocol_of_two_recipes_counts_where_both_are_joined_and_nowhere_else
 
 
 @pytest.mark.parametrize("version", [None, "tiny", "small"])
-@pytest.mark.parametrize("name", ["colored-mnist", "colored-object", "cifar-mnist", "celeba", "pacs", "vlcs"])
+@pytest.mark.parametrize(
+    "name", ["colored-digits", "colored-mnist", "colored-object", "cifar-mnist", "celeba", "pacs", "vlcs"]
+)
 def test_sparse_irm_drops_weights_while_the_penalty_is_on(name, version):
     data = DATA[name]
     smaller = data.smaller.get(version, {}) if version else {}
