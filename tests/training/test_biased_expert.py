@@ -42,6 +42,18 @@ class Knowing(nn.Module):
         return (each + self.prior.T.log()).flatten(1)
 
 
+class KnowingNumber(nn.Module):
+    """log P(e | x, y) of a cue that is −1 or 1 with Gaussian noise, of another spread in each environment."""
+
+    def __init__(self, spreads: Tensor) -> None:
+        super().__init__()
+        self.spreads = spreads
+
+    def forward(self, x: Tensor) -> Tensor:
+        means = torch.tensor([-1.0, 1.0]).view(1, 2, 1)
+        return torch.distributions.Normal(means, self.spreads).log_prob(x.view(-1, 1, 1)).flatten(1)
+
+
 def knowing(rates: Tensor, prior: Tensor | None = None) -> Model:
     return Model(Knowing(rates, prior), nn.Identity())
 
@@ -56,15 +68,38 @@ def same_rates(rates: list[float], labels: int) -> Tensor:
 def test_a_state_is_what_the_cue_suggests(labels, rates):
     rates = same_rates(rates, labels)
     data = drawn(rates)
-    states = cue_states(posterior(knowing(rates), data).interaction)
+    states = cue_states(posterior(knowing(rates), data), data)
     pairs = torch.stack([states, data.x.squeeze(1).long()], 1).unique(dim=0)
     assert len(pairs) == labels == len(states.unique())
 
 
 def test_two_cues_have_more_states_than_one():
     rates = same_rates([0.1, 0.3], 2)
-    interaction = posterior(knowing(rates), drawn(rates, cues=2)).interaction
-    assert len(cue_states(interaction).unique()) == 3  # both suggest 0, both suggest 1, or they disagree
+    data = drawn(rates, cues=2)
+    states = cue_states(posterior(knowing(rates), data), data)
+    assert len(states.unique()) == 3  # both suggest 0, both suggest 1, or they disagree
+
+
+def test_noise_of_the_classifier_makes_no_states():
+    rates = same_rates([0.1, 0.3], 2)
+    data = drawn(rates)
+    found = posterior(knowing(rates), data)
+    noise = centred(torch.randn(found.interaction.shape, generator=torch.Generator().manual_seed(0)).double())
+    states = cue_states(found._replace(interaction=found.interaction + 0.1 * noise), data)
+    assert len(states.unique()) == 2
+
+
+def test_a_cue_that_is_a_number_has_enough_states_for_its_offset():
+    random = torch.Generator().manual_seed(0)
+    spreads = torch.tensor([0.6, 1.0])
+    y = (torch.rand(8000, generator=random) < 0.5).float()
+    environment = torch.arange(2).repeat_interleave(4000)
+    x = 2 * y - 1 + spreads[environment] * torch.randn(8000, generator=random)
+    data = Batch(x.unsqueeze(1), y, (4000, 4000), Bernoulli())
+    offset = logit_offset(Model(KnowingNumber(spreads), nn.Identity()), data)
+    assert offset is not None
+    own, exact = offset[data.rows(0)].squeeze(1), 2 * x[data.rows(0)] / spreads[0] ** 2
+    assert torch.corrcoef(torch.stack([own, exact]))[0, 1] > 0.97  # with four states 0.95
 
 
 @pytest.mark.parametrize("prior", [None, torch.tensor([[0.7, 0.3], [0.3, 0.7]])])

@@ -55,7 +55,7 @@ def logit_offset(classifier: Model, data: Batch) -> Tensor | None:
     found = confirmed(classifier, data)
     if not found:
         return None
-    states = cue_states(found.interaction)
+    states = cue_states(found, data)
     likelihood = log_likelihood(states, data)
     shift = centred(fitted(found._replace(interaction=centred(likelihood)[states]), data).shift)
     own = (likelihood + shift)[states, :, data.environment]  # [n, K]

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.seeding import generator
-from invariance.training.interaction import weights
+from invariance.training.interaction import LEVEL, Posterior, p_value, weights
 
 CLUSTER_ROWS = 4096
 """How many rows are clustered."""
@@ -17,22 +17,34 @@ MAX_STATES = 64
 """No more cue states than this."""
 
 
-def cue_states(interaction: Tensor) -> Tensor:
+def cue_states(found: Posterior, data: Batch) -> Tensor:
     """The cluster of every row by its interaction, [n].
 
     There are Kʲ clusters, as many as j cues that each suggest one of K labels have values, with the least j that keeps
-    ``KEPT`` of the variance.
+    ``KEPT`` of the variance and what held-out rows confirm: a cue that is a number varies within clusters, too, where
+    noise of the classifier does not help to predict them.
     """
-    points = interaction.flatten(1)
+    points = found.interaction.flatten(1)
     some = points[torch.linspace(0, len(points) - 1, min(len(points), CLUSTER_ROWS)).long()]
-    labels = states = interaction.shape[1]
+    labels = clusters = found.interaction.shape[1]
     spread = (some - some.mean(0)).square().sum()
     while True:
-        centres = k_means(some, states)
+        centres = k_means(some, clusters)
+        states = torch.cdist(points, centres).argmin(1)
         left = torch.cdist(some, centres).min(1).values.square().sum() / spread
-        if left <= 1 - KEPT or states * labels > MAX_STATES:
-            return torch.cdist(points, centres).argmin(1)
-        states *= labels
+        if clusters * labels > MAX_STATES or (left <= 1 - KEPT and not varies_within(states, found, data)):
+            return states
+        clusters *= labels
+
+
+def varies_within(states: Tensor, found: Posterior, data: Batch) -> bool:
+    """Whether held-out rows confirm what is left of the interaction within states, beside its mean in each of them."""
+    counts = torch.bincount(states).clamp(min=1).view(-1, 1, 1)
+    sums = found.interaction.new_zeros(len(counts), *found.interaction.shape[1:]).index_add(
+        0, states, found.interaction
+    )
+    means = (sums / counts)[states]
+    return p_value(found._replace(interaction=found.interaction - means), data, beside=means) < LEVEL
 
 
 def k_means(points: Tensor, clusters: int, tries: int = 3, rounds: int = 20) -> Tensor:

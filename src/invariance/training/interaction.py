@@ -68,17 +68,18 @@ def environment_known(common: Tensor, data: Batch) -> bool:
     return bool((common.argmax(1) == data.environment)[held_out(data)].double().mean() >= KNOWN)
 
 
-def p_value(found: Posterior, data: Batch) -> float:
+def p_value(found: Posterior, data: Batch, beside: Tensor | None = None) -> float:
     """The probability that chance alone makes the interaction help as much to predict held-out rows.
 
-    A likelihood-ratio test of one slope, beside the common part and the frequency of each label: covariate shift and
-    label shift are no evidence. A negative slope gives 1.
+    A likelihood-ratio test of one slope, beside the common part, the frequency of each label and, if there is one,
+    another interaction [n, P, E]: covariate shift and label shift are no evidence. A negative slope gives 1.
     """
     held = held_out(data)
     rows = data.take(held.nonzero().squeeze(1), tuple(-(-n // FOLD) for n in data.counts))
-    common, interaction = found.common[held], found.interaction[held]
-    without = fitted(found._replace(common=common, interaction=torch.zeros_like(interaction)), rows)
-    with_it = fitted(found._replace(common=common, interaction=interaction), rows, slope=True)
+    found = found._replace(common=found.common[held], interaction=found.interaction[held])
+    beside = None if beside is None else beside[held]
+    without = fitted(found._replace(interaction=torch.zeros_like(found.interaction)), rows, beside=beside)
+    with_it = fitted(found, rows, slope=True, beside=beside)
     if with_it.slope <= 0:
         return 1.0
     return math.erfc(math.sqrt(max(without.loss - with_it.loss, 0.0)))
@@ -112,18 +113,26 @@ class Fit(NamedTuple):
     """β, how label frequencies differ by environment given the inputs, [P, E]."""
 
 
-def fitted(found: Posterior, data: Batch, *, slope: bool = False) -> Fit:
+def fitted(found: Posterior, data: Batch, *, slope: bool = False, beside: Tensor | None = None) -> Fit:
     """Maximum likelihood of exp(scale·common + slope·interaction + T(y)ᵀβ_e); without a slope it is 1.
 
-    That is P(e | x, y), or P(y | x, e), up to a factor.
+    That is P(e | x, y), or P(y | x, e), up to a factor. An interaction ``beside`` it has a slope of its own.
     """
-    own, term, target = _asked(found, data)
+
+    def term(values: Tensor) -> Tensor:
+        return _term(values, data, of_labels=found.of_labels)
+
+    target = data.y.long() if found.of_labels else data.environment
+    own = term(found.interaction)
+    other = None if beside is None else term(beside)
     weight = weights(data)
-    scales = torch.ones(2, dtype=own.dtype, requires_grad=True)
+    scales = torch.ones(2 if other is None else 3, dtype=own.dtype, requires_grad=True)
     shift = torch.zeros(found.interaction.shape[1:], dtype=own.dtype, requires_grad=True)
 
     def loss() -> Tensor:
         logits = scales[0] * found.common + (scales[1] if slope else 1) * own + term(shift)
+        if other is not None:
+            logits = logits + scales[2] * other
         chosen = logits.log_softmax(1).gather(1, target.unsqueeze(1)).squeeze(1)
         return -(weight * chosen).sum() / weight.sum() + 1e-6 * shift.square().sum()
 
@@ -132,13 +141,12 @@ def fitted(found: Posterior, data: Batch, *, slope: bool = False) -> Fit:
     return Fit(least, float(scales[1].detach()), shift.detach())
 
 
-def _asked(found: Posterior, data: Batch) -> tuple[Tensor, Callable[[Tensor], Tensor], Tensor]:
-    """The interaction of every row, what β adds to it, and what is asked for: the environment, or the label."""
-    if not found.of_labels:
-        return at_target(found.interaction, data), lambda shift: at_target(shift, data), data.environment
+def _term(values: Tensor, data: Batch, *, of_labels: bool) -> Tensor:
+    """What an interaction [n, P, E], or β [P, E], adds to every row's logit of each environment, or of each label."""
+    if not of_labels:
+        return at_target(values, data)
     e = data.environment
-    rows = torch.arange(len(e))
-    return found.interaction[rows, :, e], lambda shift: shift.T[e], data.y.long()
+    return values.T[e] if values.ndim == 2 else values[torch.arange(len(e)), :, e]
 
 
 def minimise(loss: Callable[[], Tensor], parameters: list[Tensor]) -> None:
