@@ -9,7 +9,7 @@ from invariance.core.families import Bernoulli, Categorical
 from invariance.models.base import Model
 from invariance.training.biased_expert import logit_offset, posterior
 from invariance.training.cue_states import cue_states, log_likelihood
-from invariance.training.interaction import Posterior, centred, p_value
+from invariance.training.interaction import Posterior, centred, evidence
 
 
 def drawn(rates: Tensor, cues: int = 1, n: int = 4000, prior: Tensor | None = None) -> Batch:
@@ -145,7 +145,7 @@ def test_inputs_that_tell_environments_apart_for_other_reasons_are_no_evidence()
     y = (torch.rand(4000, generator=random) < 0.5).float()
     data = Batch(common[order], y, counts, Bernoulli())
     noise = centred(torch.randn(4000, 2, 2, generator=random)).double()
-    assert p_value(Posterior(common[order].double(), noise), data) > 0.01
+    assert evidence(Posterior(common[order].double(), noise), data).p_value > 0.01
 
 
 def test_a_weight_of_two_counts_as_two_rows_in_the_likelihood():

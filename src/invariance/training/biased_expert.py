@@ -22,7 +22,7 @@ from invariance.models.base import Model
 from invariance.training.cue_states import cue_states, log_likelihood
 from invariance.training.environment_heads import inputs_within, label_posterior
 from invariance.training.gaussian_expert import gaussian_offset
-from invariance.training.interaction import LEVEL, Posterior, centred, environment_known, fitted, p_value
+from invariance.training.interaction import LEVEL, Posterior, centred, environment_known, evidence, fitted
 
 PROBE_ROWS = 4096
 """How many rows go through the classifier together."""
@@ -70,10 +70,10 @@ def confirmed(classifier: Model, data: Batch) -> Posterior | None:
     looked for in P(y | x, e) instead.
     """
     found = posterior(classifier, data)
-    if p_value(found, data) < LEVEL:
+    if evidence(found, data).p_value < LEVEL:
         return found
     x = inputs_within(data) if environment_known(found.common, data) else None
     if x is None:
         return None
     found = label_posterior(x, data)
-    return found if p_value(found, data) < LEVEL else None
+    return found if evidence(found, data).p_value < LEVEL else None

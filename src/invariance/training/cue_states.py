@@ -5,7 +5,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.seeding import generator
-from invariance.training.interaction import LEVEL, Posterior, p_value, weights
+from invariance.training.interaction import LEVEL, Posterior, evidence, weights
 
 CLUSTER_ROWS = 4096
 """How many rows are clustered."""
@@ -13,6 +13,8 @@ PRIOR = 10.0
 """How many rows of all environments an environment's own likelihood is mixed with."""
 KEPT = 0.8
 """The share of the interaction's variance that cue states keep."""
+LEAST = 0.005
+"""What finer states must add to the log-likelihood of a row, in nats: they hold noise of the classifier, too."""
 MAX_STATES = 64
 """No more cue states than this."""
 
@@ -21,8 +23,8 @@ def cue_states(found: Posterior, data: Batch) -> Tensor:
     """The cluster of every row by its interaction, [n].
 
     There are Kʲ clusters, as many as j cues that each suggest one of K labels have values, with the least j that keeps
-    ``KEPT`` of the variance and what held-out rows confirm: a cue that is a number varies within clusters, too, where
-    noise of the classifier does not help to predict them.
+    ``KEPT`` of the variance and leaves nothing within clusters that held-out rows confirm, as a cue that is a number
+    would.
     """
     points = found.interaction.flatten(1)
     some = points[torch.linspace(0, len(points) - 1, min(len(points), CLUSTER_ROWS)).long()]
@@ -39,12 +41,11 @@ def cue_states(found: Posterior, data: Batch) -> Tensor:
 
 def varies_within(states: Tensor, found: Posterior, data: Batch) -> bool:
     """Whether held-out rows confirm what is left of the interaction within states, beside its mean in each of them."""
-    counts = torch.bincount(states).clamp(min=1).view(-1, 1, 1)
-    sums = found.interaction.new_zeros(len(counts), *found.interaction.shape[1:]).index_add(
-        0, states, found.interaction
-    )
-    means = (sums / counts)[states]
-    return p_value(found._replace(interaction=found.interaction - means), data, beside=means) < LEVEL
+    own = found.interaction
+    sums = own.new_zeros(int(states.max()) + 1, *own.shape[1:]).index_add(0, states, own)
+    means = (sums / torch.bincount(states).clamp(min=1).view(-1, 1, 1))[states]
+    left = evidence(found._replace(interaction=own - means), data, beside=means)
+    return left.p_value < LEVEL and left.per_row >= LEAST
 
 
 def k_means(points: Tensor, clusters: int, tries: int = 3, rounds: int = 20) -> Tensor:

@@ -40,7 +40,7 @@ from invariance.training.interaction import (
     LEVEL,
     Posterior,
     environment_known,
-    p_value,
+    evidence,
     regression_p_value,
     weights,
 )
@@ -92,7 +92,7 @@ def confirmed(classifier: Model, data: Batch) -> Tensor | None:
         return None
     natural = heads.mean / heads.variance
     h = natural - natural.mean(1, keepdim=True)
-    return h if x is not None or p_value(gaussian_posterior(common, heads, h), data) < LEVEL else None
+    return h if x is not None or evidence(gaussian_posterior(common, heads, h), data).p_value < LEVEL else None
 
 
 def gaussian_posterior(common: Tensor, heads: Heads, h: Tensor) -> Posterior:

@@ -68,11 +68,20 @@ def environment_known(common: Tensor, data: Batch) -> bool:
     return bool((common.argmax(1) == data.environment)[held_out(data)].double().mean() >= KNOWN)
 
 
-def p_value(found: Posterior, data: Batch, beside: Tensor | None = None) -> float:
-    """The probability that chance alone makes the interaction help as much to predict held-out rows.
+class Evidence(NamedTuple):
+    """How much an interaction helps to predict held-out rows."""
 
-    A likelihood-ratio test of one slope, beside the common part, the frequency of each label and, if there is one,
-    another interaction [n, P, E]: covariate shift and label shift are no evidence. A negative slope gives 1.
+    p_value: float
+    """The probability that chance alone makes it help as much."""
+    per_row: float
+    """What it adds to the log-likelihood of a row, in nats."""
+
+
+def evidence(found: Posterior, data: Batch, beside: Tensor | None = None) -> Evidence:
+    """A likelihood-ratio test of the interaction's slope in held-out rows; a negative slope is none.
+
+    It is tested beside the common part, the frequency of each label and, if there is one, another interaction
+    [n, P, E]: covariate shift and label shift are no evidence.
     """
     held = held_out(data)
     rows = data.take(held.nonzero().squeeze(1), tuple(-(-n // FOLD) for n in data.counts))
@@ -81,8 +90,9 @@ def p_value(found: Posterior, data: Batch, beside: Tensor | None = None) -> floa
     without = fitted(found._replace(interaction=torch.zeros_like(found.interaction)), rows, beside=beside)
     with_it = fitted(found, rows, slope=True, beside=beside)
     if with_it.slope <= 0:
-        return 1.0
-    return math.erfc(math.sqrt(max(without.loss - with_it.loss, 0.0)))
+        return Evidence(1.0, 0.0)
+    gain = max(without.loss - with_it.loss, 0.0)
+    return Evidence(math.erfc(math.sqrt(gain)), gain / float(weights(rows).sum()))
 
 
 def regression_p_value(means: Tensor, data: Batch) -> float:
