@@ -208,6 +208,34 @@ def test_what_was_never_seen_is_predicted_too_and_said(practice, invariance, tmp
     assert parquet.read_table(tmp_path / "p.parquet").num_rows == 2
 
 
+def test_predictions_do_not_replace_the_rows_that_they_are_for(practice, invariance, tmp_path):
+    rows = write(tmp_path / "new.csv", UNSEEN, 5, 2)
+    before = rows.read_text()
+    done = invariance("predict", practice.model, rows, "-o", tmp_path / "." / "new.csv")
+    assert "it holds the rows to predict; give another file with -o" in done.error
+    assert rows.read_text() == before
+
+
+def test_an_identifier_is_no_environment(invariance, tmp_path):
+    rows = "\n".join(f"{i},{i % 3},{i % 2}" for i in range(40))
+    (tmp_path / "t.csv").write_text(f"row,x,y\n{rows}\n")
+    done = invariance("fit", tmp_path / "t.csv", "--label", "y", "--environment", "row", "-o", tmp_path / "m")
+    assert (done.code, "every environment has one row" in done.err) == (1, True)
+
+
+def test_what_was_reached_on_test_data_is_said_or_the_test_is_refused(practice, invariance, tmp_path):
+    command = ("fit", practice.train, "--label", "sick", "--environment", "hospital", "--test", practice.test)
+    assert "--no-report leaves that out" in invariance(*command, "--no-report", "-o", tmp_path / "m").error
+    done = invariance(*command, "--method", "erm", "--hidden", "none", "-o", tmp_path / "m")
+    assert "On the test data (2 sites) it has " in " ".join(done.out.split())
+
+
+def test_subset_erm_that_leaves_nothing_out_says_that_it_is_erm(practice, invariance, tmp_path):
+    command = ("fit", practice.train, "--label", "sick", "--environment", "hospital", "--method", "subset-erm")
+    done = invariance(*command, "--hidden", "none", "--no-report", "-o", tmp_path / "m")
+    assert "no column is left out, so this is ERM" in " ".join(done.out.split())
+
+
 def test_memory_does_not_grow_with_the_file(practice, tmp_path):
     """The same rows many times over need no more than once; each piece of the file is a fortieth of it."""
     lines = practice.test.read_text().splitlines(keepends=True)

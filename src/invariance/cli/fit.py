@@ -153,12 +153,14 @@ def fit(
     In a folder of images, the first level of folders are the environments and the second the classes. The output
     folder holds the model, its card and report.html.
     """
-    from invariance.core.errors import DataError
+    from invariance.core.errors import BadValue, DataError
     from invariance.core.model_folder import claim
     from invariance.fitting.settings import decision_threshold, positive_class, weighted
 
     if not data.exists():
         raise DataError(f"there is no file {data}; give a table, or a folder of images")
+    if test and not report:
+        raise BadValue("--test is shown in the report, and --no-report leaves that out; leave out one of the two")
     claim(output, overwrite=overwrite)
     columns = {"numeric": numeric, "categorical": categorical, "date": date, "text": text, "id": id_}
     with progress() as bar:

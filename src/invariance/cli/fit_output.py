@@ -126,6 +126,19 @@ def _options(choice: "Choice", task: "FitTask") -> str:
     return " ".join(["--method", choice.method_name, *settings, *hidden])
 
 
+def _tested(assessment: "Assessment") -> list[str]:
+    """What was reached on test data, if there are any."""
+    from invariance.fitting.by_environment import mean_of, worst_of
+
+    headline, scores = assessment.headline, assessment.model.test
+    if not scores:
+        return []
+    lowest = worst_of(scores, headline)
+    among = f"; the worst is {lowest.name} with {headline.show(lowest.headline)}" if len(scores) > 1 else ""
+    sites = f"{len(scores):,} sites" if among else lowest.name
+    return [f"- On the test data ({sites}) it has {headline.show(mean_of(scores))} {headline.metric.title}{among}."]
+
+
 def show_model(
     output: Path, task: "FitTask", estimator: "Invariant", assessment: "Assessment | None", page: Path | None
 ) -> None:
@@ -140,7 +153,7 @@ def show_model(
     lines += [f"{BY_NAME}: {_options(choice, task)}"] if choice else []
     if assessment:
         summary = verdict(assessment)
-        lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), ""]
+        lines += ["", summary.headline, *(f"- {sentence}" for sentence in summary.advice), *_tested(assessment), ""]
     lines.append(f"model: {output}")
     if assessment:
         lines.append(f"report: {page}" if page else "no report: it needs pip install 'invariance[report]'")

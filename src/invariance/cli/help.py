@@ -57,7 +57,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 """By the words of a command; a test parses each of them."""
 EXIT_CODES = {
     0: "done",
-    1: "an error, told in one line",
+    1: "an error, reported in one line",
     2: "the command line was not understood",
     3: "ended, but runs failed or are missing, or no model is usable",
     130: "stopped by Ctrl-C; the same command goes on",

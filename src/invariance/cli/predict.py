@@ -40,9 +40,12 @@ def predict(
     alone. For images its first column is the file, in sorted order, at any depth of folders. Data are read and written
     in batches, so they may be larger than memory. A note says so where inputs are unlike those of the training sites.
     """
+    from invariance.core.errors import BadValue
     from invariance.tabular.prediction_writer import check_writable, prediction_writer
 
     check_writable(output)
+    if output.exists() and data.exists() and output.samefile(data):
+        raise BadValue(f"cannot write {output}: it holds the rows to predict; give another file with -o")
     fitted = load_fitted(folder, broken, device)
     unit, notes = fitted.reader.unit, list[str]()
     kept = fitted.reader.kept(data, None if keep else ids or [])

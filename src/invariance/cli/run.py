@@ -44,6 +44,8 @@ def run(
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 raise BadValue(f"{file}, line {number} holds no spec as JSON ({reason})") from None
+    if not specs:
+        raise BadValue(f"{file} holds no spec; give specs as JSON, one per line")
     made_by = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
     reuse = carry_out(specs, store, made_by, track)
     reuse.say()

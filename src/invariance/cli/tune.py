@@ -141,4 +141,4 @@ def _show(tuning: "Tuning", picture: Path | None, *, as_json: bool) -> None:
             console.print(f"best settings{label}:", highlight=False)
             console.print(tuning.options, highlight=False, markup=False, soft_wrap=True)
     if tuning.best and (picture or not as_json):
-        draw(figure(tuning), picture or PICTURE, "what mattered", quiet=as_json)
+        draw(figure(tuning), picture or PICTURE, "trials", quiet=as_json)

@@ -133,7 +133,7 @@ class Benchmark:
         if len(rest) < 2:
             raise BadValue(
                 f"leaving out {name!r} leaves {len(rest)} training environment; leave-one-environment-out "
-                "needs at least three: add environments or select by 'training-domain'"
+                "needs at least three: add environments, or take another rule"
             )
         _, validation = leave_out(self.validation, {name})
         return replace(self, train=rest, validation=(validation or held_out)[:1])

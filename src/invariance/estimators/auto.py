@@ -20,7 +20,7 @@ from torch import Tensor
 
 from invariance.core.batch import Batch
 from invariance.core.environment import Environment, environment_folds, leave_out
-from invariance.core.errors import Diverged
+from invariance.core.errors import BadValue, Diverged
 from invariance.core.seeding import generator
 from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
@@ -74,6 +74,11 @@ def choose(
     """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
     sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
+    if all(len(e) < 2 for e in sample):
+        raise BadValue(
+            "every environment has one row, so nothing can be compared between them; an environment is a site or a "
+            "year, not the identifier of a row"
+        )
     erm = defaults.named("erm", entropy=defaults.relative_entropy(sample, learner.family))
     learner, f = _architecture(learner, erm, sample, layers)
     log(f"hidden layers: {learner.hidden or 'none'}")

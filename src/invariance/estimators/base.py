@@ -178,7 +178,8 @@ class Invariant(Predictor):
             splits = folds(environments, learner.seed)
             held_out = [_history(each) for each in learner.fit_all([Fit(self.method_, *split) for split in splits])]
         trained = learner.fit(self.method_, train, validation, keep=self.selection != "last", watch=self._watch)
-        self.history_, self.note_ = trained.history, trained.note
+        self.history_ = trained.history
+        self.note_ = "; ".join(filter(None, (self.method_.note, trained.note)))
         chosen = select(self.selection, trained.history, held_out)
         self.module_ = trained.at(chosen.step)
         scored = subsample(validation or train, MAX_SCORED_ROWS, learner.seed)

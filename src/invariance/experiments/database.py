@@ -39,7 +39,9 @@ def open_or_create(path: Path) -> sqlite3.Connection:
 def open_existing(path: Path) -> sqlite3.Connection:
     """A store that is there; where its file or folder is read-only, it is only read."""
     if not path.is_file():
-        raise StoreError(f"there is no store {path}; 'invariance reproduce' makes one, or give another with --store")
+        raise StoreError(
+            f"there is no store {path}; 'invariance compare' or 'reproduce' makes one, or give another with --store"
+        )
     if not path.stat().st_size:
         raise StoreError(f"{path} is empty: it is no store of runs; give another file with --store")
     writable = os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)

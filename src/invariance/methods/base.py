@@ -73,6 +73,11 @@ class Method(ABC):
     oracle: ClassVar[bool] = False
     """Whether the method is given inputs without their spurious part."""
 
+    @property
+    def note(self) -> str:
+        """What somebody who trains it with these fields should know."""
+        return ""
+
     def adapted(self, recipe: Recipe) -> Recipe:
         """The recipe as the method can use it, whatever that recipe is called."""
         return recipe

@@ -17,6 +17,10 @@ from invariance.models.scratch import FixedLayer
 from invariance.recipes.recipe import Recipe
 from invariance.recipes.schedules import Clock
 
+NOTHING_LEFT_OUT = (
+    "no column is left out, so this is ERM; name columns in method.without, or take auto, which finds those that vary"
+)
+
 
 class Without(FixedLayer):
     """x with some columns (or channels) set to zero."""
@@ -35,8 +39,8 @@ class Without(FixedLayer):
 class SubsetERM(Method):
     """min  mean_e R^e(w∘θ(x_S)),  with S all inputs but those in ``without``.
 
-    ``without`` are numbers of columns, or of channels of images. Estimators find those whose effects vary between
-    environments (`estimators/adverse.py`); without any, this is ERM.
+    ``without`` are numbers of columns, or of channels of images; without any, this is ERM. Estimators with
+    ``method="auto"`` find those whose effects vary between environments (`estimators/adverse.py`).
     """
 
     title: ClassVar[str] = "Subset ERM"
@@ -51,6 +55,10 @@ class SubsetERM(Method):
     """The weight of ‖parameters‖², as ERM's."""
     without: tuple[NonNegativeInt, ...] = ()
     """Numbers of the columns, or of the channels of images, that are left out."""
+
+    @property
+    def note(self) -> str:
+        return "" if self.without else NOTHING_LEFT_OUT
 
     def adapted(self, recipe: Recipe) -> Recipe:
         """As ERM's: without debiasing."""

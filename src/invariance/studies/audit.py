@@ -26,9 +26,9 @@ SIGMAS = 3
 
 @final
 class Audit(Study):
-    """Which printed numbers cannot be, or cannot all be."""
+    """Which printed numbers cannot be right, or cannot all be."""
 
-    title: ClassVar[str] = "Audit: which printed numbers cannot be"
+    title: ClassVar[str] = "Audit: which printed numbers cannot be right"
     caption: ClassVar[str] = "Arithmetic on the printed numbers alone; nothing is run."
 
     def arms(self, scale: str) -> list[Arm]:
