@@ -110,9 +110,9 @@ COMMANDS = [line for line in lines("docs/your-data.md", "invariance") if "PHOTOS
 
 @pytest.fixture(scope="session")
 def fitted(desk) -> Path:
-    """The commands of the page were run as they stand, but for the first model: it is ERM, without its report."""
+    """The commands of the page were run as they stand, but for the first model: it is ERM, without hidden layers."""
     for line in COMMANDS:
-        quick = ["--method", "erm", "--no-report"] if " fit " in line else []
+        quick = ["--method", "erm", "--hidden", "none"] if " fit " in line else []
         if "NEW/" not in line:
             with pytest.MonkeyPatch.context() as patch:
                 patch.chdir(desk)

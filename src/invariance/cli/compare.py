@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from invariance.experiments.spec import Spec
     from invariance.studies.support.comparison import Comparison
 
+PICTURE = Path("invariance-compare.png")
+
 
 def compare(
     data: Annotated[
@@ -73,8 +75,8 @@ def compare(
     from invariance.training.selection import rule
 
     rule(selection)
-    if picture:
-        writable(picture, ".png", ".jpg", ".pdf", ".svg")
+    if picture or not as_json:
+        writable(picture or PICTURE, ".png", ".jpg", ".pdf", ".svg")
     plan = _comparison(data, methods, recipe, changes or []).plan("full")
     needed = specs(plan, seeds, first_seed=first_seed)
     needed += held_out(needed, selection)
@@ -91,7 +93,7 @@ def compare(
 
         out().print(show(table))
     if picture or not as_json:
-        draw(curves, picture or Path("invariance-compare.png"), "curves", quiet=as_json)
+        draw(curves, picture or PICTURE, "curves", quiet=as_json)
     if not as_json:
         reuse.say()
     last_line("", ended(needed, store), quiet=as_json)

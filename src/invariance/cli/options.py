@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from invariance.cli import completion
 from invariance.cli.console import console
+from invariance.core.atomic import check_folder
 from invariance.core.fields import finite
 from invariance.core.progress import progress_bar
 from invariance.core.text import clean, json_escape
@@ -179,8 +180,7 @@ def writable(picture: Path, *kinds: str) -> None:
     """Refuse a picture that could not be written, before anything is computed."""
     from invariance.core.errors import BadValue
 
-    if not picture.parent.is_dir():
-        raise BadValue(f"cannot write {picture}: there is no folder {picture.parent}")
+    check_folder(picture)
     if picture.suffix.lower() not in kinds:
         raise BadValue(f"cannot write {picture}: its name must end in {', '.join(kinds)}")
 

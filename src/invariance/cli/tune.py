@@ -81,8 +81,8 @@ def tune(
     from invariance.recipes.search import parse_search
     from invariance.tuning.tune import tune as search_for
 
-    if picture:
-        writable(picture, ".png", ".jpg", ".pdf", ".svg")
+    if picture or not as_json:
+        writable(picture or PICTURE, ".png", ".jpg", ".pdf", ".svg")
     runner = chosen(engine, workers=workers, address=address, device=device, fresh=fresh, checkpoints=checkpoints)
     reuse = Reuse()
     try:

@@ -6,6 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from invariance.core.errors import BadValue
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a file whose folder is not there or cannot be written to, before anything is computed."""
+    if not path.parent.is_dir():
+        raise BadValue(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise BadValue(f"cannot write {path}: {path.parent.absolute()} is not a writable folder; choose another file")
+
 
 def part_path(path: Path) -> Path:
     """What ``path`` is called while it is written: all that a killed process can leave of it."""

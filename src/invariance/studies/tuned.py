@@ -50,10 +50,9 @@ class Tuned(Study):
         "Table 4 were chosen with test environments of both data sets in view. The others were found by searches of "
         f"{min(TRIALS)} to {max(TRIALS)} trials, each with {len(SEARCHES['seeds'])} seeds: on the other data set, by "
         "average less gap over its test environments (rule transfer), or on the same data set, by its training "
-        "environments alone (rule "
-        "invariant). A search varies the weight of the penalty, the rate once it is on, and the fields of the method. "
-        "Its first trial is the method as it stands; a blank says that this was the best one. The first phase, batches "
-        "and dropout are the same in all."
+        "environments alone (rule invariant). A search varies the weight of the penalty, the rate once it is on, and "
+        "the fields of the method. Its first trial is the method as it stands; a blank says that this was the best "
+        "one. The first phase, batches and dropout are the same in all."
     )
 
     def arms(self, scale: str) -> list[Arm]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from invariance.core.atomic import atomic_write
+from invariance.core.atomic import atomic_write, check_folder
 from invariance.core.errors import BadValue
 from invariance.core.text import spreadsheet_text
 from invariance.tabular.cells import names
@@ -82,8 +82,7 @@ def prediction_writer(
 
 def check_writable(path: Path) -> None:
     """Refuse a file that could not be written, before anything is computed."""
-    if not path.parent.is_dir():
-        raise BadValue(f"cannot write {path}: there is no folder {path.parent}")
+    check_folder(path)
     if path.is_dir():
         raise BadValue(f"cannot write {path}: it is a folder; give a file, e.g. -o {path / 'predictions.csv'}")
     if not path.name.lower().endswith(SUFFIXES):
