@@ -282,6 +282,11 @@ def test_a_choice_is_the_same_after_a_round_trip(flips):
     assert Choice.from_json(choice.to_json()) == choice
 
 
+def test_a_choice_is_printed_as_the_arguments_that_give_the_same_model():
+    choice = Choice(METHODS.create("subset-erm", {"l2": 0.5, "without": (2,)}), "", hidden=(8,))
+    assert str(choice) == "method=SubsetERM(l2=0.5, without=(2,)), hidden=(8,)"
+
+
 def test_the_same_choice_every_time(small, quick):
     choices = [
         InvariantClassifier(recipe=quick).fit(small.X, small.y, environments=small.site).choice_ for _ in range(2)

@@ -79,11 +79,8 @@ class Choice:
         return METHODS.name(self.method)
 
     def __str__(self) -> str:
-        """What gives the same model by name: the method, its fields, and its hidden layers."""
-        fields = {name: value for name, value in METHODS.dump(self.method).items() if name != "name"}
-        fields |= {"hidden": self.hidden}
-        fields = {k: "+".join(map(str, v)) if isinstance(v, list | tuple) else v for k, v in fields.items()}
-        return f"{self.method_name} ({', '.join(f'{name}={value}' for name, value in fields.items())})"
+        """Arguments of an estimator that give the same model: the method with its fields, and its hidden layers."""
+        return f"method={self.method!r}, hidden={self.hidden!r}"
 
     def _repr_html_(self) -> str:
         header = ("candidate", "γ", "risk as it is", "where effects turn", "")
