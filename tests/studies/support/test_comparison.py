@@ -53,7 +53,7 @@ def test_leaving_one_of_two_environments_out_is_refused_in_one_line():
     message = str(caught.value)
     assert "\n" not in message
     assert "needs at least three" in message
-    assert "training-domain" in message
+    assert "take another rule" in message
 
 
 def test_every_method_has_its_own_line_in_the_order_given(store, run):
