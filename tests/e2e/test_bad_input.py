@@ -224,6 +224,8 @@ def test_a_file_of_specs_that_is_not_text_ends_in_one_line(invariance, tmp_path)
     assert "UTF-8" in invariance("run", tmp_path / "s.jsonl").error
     (tmp_path / "s.jsonl").write_text("[" * 100_000)
     assert "line 1" in invariance("run", tmp_path / "s.jsonl").error
+    (tmp_path / "s.jsonl").write_text("\n")
+    assert "holds no spec" in invariance("run", tmp_path / "s.jsonl").error
 
 
 @pytest.fixture

@@ -133,10 +133,10 @@ def _tested(assessment: "Assessment") -> list[str]:
     headline, scores = assessment.headline, assessment.model.test
     if not scores:
         return []
-    lowest = worst_of(scores, headline)
-    among = f"; the worst is {lowest.name} with {headline.show(lowest.headline)}" if len(scores) > 1 else ""
-    sites = f"{len(scores):,} sites" if among else lowest.name
-    return [f"- On the test data ({sites}) it has {headline.show(mean_of(scores))} {headline.metric.title}{among}."]
+    worst = worst_of(scores, headline)
+    among = f"; {headline.show(worst.headline)} at {worst.name}, the worst" if len(scores) > 1 else ""
+    sites = f"mean over {len(scores):,} sites" if among else worst.name
+    return [f"- Test data: {headline.metric.title} {headline.show(mean_of(scores))} ({sites}){among}."]
 
 
 def show_model(

@@ -13,8 +13,8 @@ PRIOR = 10.0
 """How many rows of all environments an environment's own likelihood is mixed with."""
 KEPT = 0.8
 """The share of the interaction's variance that cue states keep."""
-LEAST = 0.005
-"""What finer states must add to the log-likelihood of a row, in nats: they hold noise of the classifier, too."""
+MIN_GAIN = 0.005
+"""Nats per row that finer states must add to the log-likelihood of held-out rows: they hold noise, too."""
 MAX_STATES = 64
 """No more cue states than this."""
 
@@ -45,7 +45,7 @@ def varies_within(states: Tensor, found: Posterior, data: Batch) -> bool:
     sums = own.new_zeros(int(states.max()) + 1, *own.shape[1:]).index_add(0, states, own)
     means = (sums / torch.bincount(states).clamp(min=1).view(-1, 1, 1))[states]
     left = evidence(found._replace(interaction=own - means), data, beside=means)
-    return left.p_value < LEVEL and left.per_row >= LEAST
+    return left.p_value < LEVEL and left.gain >= MIN_GAIN
 
 
 def k_means(points: Tensor, clusters: int, tries: int = 3, rounds: int = 20) -> Tensor:

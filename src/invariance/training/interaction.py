@@ -73,8 +73,8 @@ class Evidence(NamedTuple):
 
     p_value: float
     """The probability that chance alone makes it help as much."""
-    per_row: float
-    """What it adds to the log-likelihood of a row, in nats."""
+    gain: float
+    """What it adds to the mean log-likelihood of a row, in nats."""
 
 
 def evidence(found: Posterior, data: Batch, beside: Tensor | None = None) -> Evidence:

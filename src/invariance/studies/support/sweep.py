@@ -74,7 +74,7 @@ class Sweep(Study):
 
 
 def updates(spec: Spec) -> int:
-    """How many updates a run makes, unless its method stops before."""
+    """The number of updates of a run; a method with a stopping rule may make fewer."""
     return spec.recipe.updates(spec.data.size().samples)[1]
 
 
