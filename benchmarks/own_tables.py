@@ -192,6 +192,7 @@ TABLES: dict[str, Tables] = {
     "three sites": Tables("", 600, (0.9, 0.6, 0.8)),
     "fading": Tables("agreement 1 to 0.5, which never crosses", 600, FADING),
     "back and forth": Tables("agreement on both sides of a half", 600, (0.9, 0.1, 0.8, 0.2), new=0.05),
+    "two against one": Tables("agreement at two sites, the opposite at the third", 1000, (0.9, 0.85, 0.1), new=0.05),
     "one odd site": Tables("nine sites agree, one does not", 300, (*[0.9] * 9, 0.2)),
     "trading places": Tables(
         "two columns, each right where the other is not", 1000, (0.95, 0.9, 0.7, 0.6), second=(0.6, 0.7, 0.9, 0.95)

@@ -209,6 +209,23 @@ def test_what_was_never_seen_is_predicted_too_and_said(practice, invariance, tmp
     assert parquet.read_table(tmp_path / "p.parquet").num_rows == 2
 
 
+def test_a_column_that_the_model_leaves_out_need_not_be_there(practice, invariance, tmp_path):
+    command = ("fit", practice.train, "--label", "sick", "--environment", "hospital", "--method", "subset-erm")
+    left_out = ("--set", 'method.without=["tint"]')
+    invariance(*command, *left_out, "--hidden", "none", "--no-report", "-o", tmp_path / "m")
+    with practice.test.open() as file:
+        rows = [[cell for i, cell in enumerate(row) if i != 4] for row in csv.reader(file)]
+    (tmp_path / "new.csv").write_text("\n".join(map(",".join, rows)))
+    for name, file in (("p", practice.test), ("q", tmp_path / "new.csv")):
+        assert invariance("predict", tmp_path / "m", file, "-o", tmp_path / f"{name}.csv").code == 0
+    assert (tmp_path / "p.csv").read_text() == (tmp_path / "q.csv").read_text()
+    scores = [invariance("evaluate", tmp_path / "m", f, "--json").json for f in (practice.test, tmp_path / "new.csv")]
+    assert scores[0]["by_environment"] == scores[1]["by_environment"]
+    without_age = "\n".join(",".join(row[:1] + row[2:]) for row in rows)
+    (tmp_path / "new.csv").write_text(without_age)
+    assert "no column 'age'" in invariance("predict", tmp_path / "m", tmp_path / "new.csv").error
+
+
 def test_predictions_do_not_replace_the_rows_that_they_are_for(practice, invariance, tmp_path):
     rows = write(tmp_path / "new.csv", UNSEEN, 5, 2)
     before = rows.read_text()

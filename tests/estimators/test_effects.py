@@ -93,6 +93,16 @@ def test_a_weight_of_two_is_two_rows():
     assert effects[0].mean.numpy() == pytest.approx(effects[1].mean.numpy(), abs=0.01)
 
 
+def test_the_adverse_effect_is_as_far_against_the_mean_as_that_of_a_site():
+    found = compared(sites(4, 1500, [[1, 2.0], [1, 1.6], [1, -2.0]]), LEVEL)
+    assert found.varying == (1,)
+    assert 0 < found.mean[1] < 1
+    assert found.adverse[1] == pytest.approx(-2, abs=0.3)
+    slopes = torch.tensor([[1.0], [0.8], [-0.9]], dtype=torch.float64)
+    found = compared_slopes(slopes, torch.full((3, 1), 0.002, dtype=torch.float64), LEVEL)
+    assert float(found.adverse) == pytest.approx(-0.9)
+
+
 def test_slopes_of_two_sites_turn():
     slopes = torch.tensor([[1.0, 1.0], [1.0, 0.4]], dtype=torch.float64)
     effects = compared_slopes(slopes, torch.full((2, 2), 0.002, dtype=torch.float64), LEVEL)

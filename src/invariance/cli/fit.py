@@ -260,8 +260,9 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
-        reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), task.reader.columns)
-        fitted = Fitted(task.reader, saved_estimator(task, estimator), reference)
+        reader = task.reader.leaving_out(estimator.left_out_)
+        reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), reader.columns)
+        fitted = Fitted(reader, saved_estimator(task, estimator), reference)
         fitted.save(output, licence=licence, about=task.about)
         if report:
             stage("leaving out one environment after another")

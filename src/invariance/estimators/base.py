@@ -40,6 +40,7 @@ from invariance.estimators.threads import threads_for
 from invariance.evaluation.metrics import criterion, relative_risk
 from invariance.evaluation.scores import Scores, outputs
 from invariance.methods.base import Method
+from invariance.methods.subset_erm import SubsetERM
 from invariance.recipes.recipe import Recipe
 from invariance.tabular.frame import is_frame
 from invariance.training.selection import RULES, Checkpoint, select
@@ -141,8 +142,13 @@ class Invariant(Predictor):
         self._fit_checked(Rows(x, y, codes, names, checked_weights(sample_weight, len(x)), parts=parts))
         if table:
             validate_data(self, X, skip_check_array=True)
-            self.encoder_, self.table_columns_ = table.encoder, table.columns
+            self.encoder_, self.table_columns_ = table.encoder.leaving_out(self.left_out_), table.columns
         return self
+
+    @property
+    def left_out_(self) -> tuple[int, ...]:
+        """The inputs that the model does not use."""
+        return self.method_.without if isinstance(self.method_, SubsetERM) else ()
 
     def fit_rows(self, rows: Rows) -> Self:
         """The same as :meth:`fit`, on rows whose environments have codes already."""

@@ -22,7 +22,8 @@ column varies.
 A column's effects have a mean m and a deviation τ between sites, beyond what chance explains, by the random-effects
 model of a meta-analysis (DerSimonian and Laird 1986). One more site has an effect within m ± κτ in 19 of 20 cases, with
 κ the quantile of Student's t for as many sites, times √(1 + 1/E). The adverse effect is the end of this range that goes
-against m, but no more than the reverse, −m. Two sites are enough for it, and so is a trend that never crosses zero.
+against m, but no more than the reverse, −m, or than an effect against m that one of the sites has. Two sites are enough
+for it, and so is a trend that never crosses zero.
 """
 
 import math
@@ -90,7 +91,8 @@ def compared(sites: Sites, level: float) -> Effects:
     d, number = sites.x.shape[1], len(sites.sizes)
     model = Fitted.of(sites, torch.cat([sites.x, sites.apart(torch.ones_like(sites.f))], dim=1))
     f = (sites.f - sites.f.mean()).unsqueeze(1)
-    mean = torch.linalg.lstsq(sites.x, f, driver="gelsd").solution.squeeze(1) + model.b[:d]
+    by_erm = torch.linalg.lstsq(sites.x, f, driver="gelsd").solution.squeeze(1)
+    mean = by_erm + model.b[:d]
     matters = (mean.abs() > MIN_Z * model.inverse.diagonal()[:d].sqrt()).nonzero().squeeze(1).tolist()
     none = Effects(mean, mean.clone(), torch.ones_like(mean), torch.full_like(mean, -math.inf))
     _, adverse, p_value, log_odds = found = Effects(*(each.clone() for each in none))
@@ -104,7 +106,8 @@ def compared(sites: Sites, level: float) -> Effects:
         before, model = model, model.beside(sites, column)
         steps = (before, test.step), (model, model.b[-number:])  # the first understates large deviations
         deviation = max(_deviation(sites, own, column, effects) for own, effects in steps)
-        adverse[best], p_value[best] = against(mean[best], deviation, number), test.p_value * len(matters)
+        seen = by_erm[best] + model.b[best] + model.b[-number:]
+        adverse[best], p_value[best] = against(mean[best], deviation, seen), test.p_value * len(matters)
         log_odds[best] = test.evidence - math.log(len(matters))
         evidence += test.evidence
     return none if found.varying and _score_test(sites, alike, _all_effects(sites)).evidence > evidence else found
@@ -117,10 +120,15 @@ class Column(NamedTuple):
     effect: float
 
 
-def against(mean: Tensor, deviation: Tensor | float, sites: int) -> Tensor:
-    """The end of the range of one more site that goes against the mean, but no more than the reverse."""
+def against(mean: Tensor, deviation: Tensor | float, seen: Tensor) -> Tensor:
+    """The end of the range of one more site that goes against the mean, but no more than the reverse.
+
+    If one of the effects ``seen`` at the sites [E, …] is further against the mean than its reverse, no more than that.
+    """
+    sites = len(seen)
     kappa = float(student.ppf(RANGE, sites - 1)) * (1 + 1 / sites) ** 0.5
-    return torch.maximum(mean.abs() - kappa * deviation, -mean.abs()) * mean.sign()
+    limit = torch.minimum((mean.sign() * seen).amin(0), -mean.abs())
+    return torch.maximum(mean.abs() - kappa * deviation, limit) * mean.sign()
 
 
 def _all_effects(sites: Sites) -> Column:
@@ -222,7 +230,7 @@ def compared_slopes(slopes: Tensor, variances: Tensor, level: float) -> Effects:
     apart = variances + (DEVIATION * fixed).square()
     evidence = _log_likelihood(slopes, apart) - _log_likelihood(slopes, variances)
     log_odds = torch.where(p_value < level, evidence - math.log(count), -math.inf)
-    adverse = torch.where(p_value < level, against(mean, variance.sqrt(), sites), mean)
+    adverse = torch.where(p_value < level, against(mean, variance.sqrt(), slopes), mean)
     return Effects(mean, adverse, p_value, log_odds)
 
 

@@ -51,7 +51,7 @@ def assess(
         headline,
         names_of([i for column in adverse[0].columns for i in column], parts) if adverse else None,
         adverse[0].p_value if adverse else None,
-        names_of(getattr(estimator.method_, "without", ()), parts),
+        names_of(estimator.left_out_, parts),
         rows.unit,
     )
 

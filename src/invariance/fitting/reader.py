@@ -1,7 +1,7 @@
 """Readers turn files into samples; they are plain data that is saved with a model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -38,8 +38,12 @@ class Reader(ABC):
 
     @property
     def columns(self) -> tuple[tuple[str, slice], ...]:
-        """The columns of a table, with their slices of the inputs; images have none."""
+        """The columns of a table that are used, with their slices of the inputs; images have none."""
         return ()
+
+    def leaving_out(self, inputs: Iterable[int]) -> "Reader":
+        """The reader for a model that leaves out some inputs."""
+        return self
 
     @abstractmethod
     def kept(self, path: Path, columns: Sequence[str] | None) -> dict[str, pa.DataType]:

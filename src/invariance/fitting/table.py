@@ -1,7 +1,7 @@
 """Tables: rows as numbers, by the encoder that was learned from the training table."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -48,7 +48,11 @@ class TableReader(Reader):
 
     @property
     def columns(self) -> tuple[tuple[str, slice], ...]:
-        return tuple((column.name, place) for column, place in self.encoder.places)
+        places = self.encoder.places
+        return tuple((column.name, place) for column, place in places if column.name not in self.encoder.unused)
+
+    def leaving_out(self, inputs: Iterable[int]) -> "TableReader":
+        return TableReader(self.encoder.leaving_out(inputs))
 
     def kept(self, path: Path, columns: Sequence[str] | None) -> dict[str, pa.DataType]:
         source = open_table(path)
@@ -61,8 +65,8 @@ class TableReader(Reader):
 
     def batches(self, path: Path, notes: list[str], kept: Sequence[str] = ()) -> Iterator[SampleBatch]:
         unusable: Counter[str] = Counter()
-        columns = dict.fromkeys([*(column.name for column in self.encoder.columns), *kept])
-        for batch in open_table(path).batches(list(columns)):
+        source = open_table(path)
+        for batch in source.batches(list(dict.fromkeys([*self.encoder.to_read(source), *kept]))):
             yield SampleBatch(self.encoder.encode(batch, unusable), {name: batch[name] for name in kept})
         notes += self.encoder.notes(unusable)
 

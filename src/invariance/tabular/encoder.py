@@ -1,7 +1,8 @@
 """Rows as numbers: what was learned from the columns of a training table, as plain data that is saved with a model."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from invariance.core.fields import STRICT
 from invariance.tabular.columns import Column, Encoded, learned
 from invariance.tabular.profile import ColumnProfile
 from invariance.tabular.roles import INPUTS, Role
-from invariance.tabular.source import short
+from invariance.tabular.source import Source, short
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -28,6 +29,8 @@ class Encoder:
     columns: tuple[Encoded, ...]
     numeric_label: bool = False
     """Whether the label is a number to predict; otherwise it names a class."""
+    unused: tuple[str, ...] = ()
+    """Columns that the model does not use; a table need not have them."""
     version: Literal[1] = 1
 
     @classmethod
@@ -60,14 +63,30 @@ class Encoder:
             yield name, slice(start, start + size)
             start += size
 
+    def leaving_out(self, inputs: Iterable[int]) -> "Encoder":
+        """The encoder of a model that leaves out some inputs; a column of nothing else is not used."""
+        left_out = set(inputs)
+        unused = (c.name for c, place in self.places if left_out.issuperset(range(place.start, place.stop)))
+        return replace(self, unused=tuple(unused))
+
+    def to_read(self, source: Source) -> list[str]:
+        """The columns to read from a table: all, but those that are neither used nor there."""
+        return [c.name for c in self.columns if c.name in source.columns or c.name not in self.unused]
+
     def encode(
         self, batch: Mapping[str, pa.Array], unusable: Counter[str], dtype: type[np.floating[Any]] = np.float32
     ) -> NDArray[Any]:
-        """Some rows as numbers, [n, features]; ``unusable`` counts the cells of each column that cannot be encoded."""
-        rows = len(batch[self.columns[0].name])
+        """Some rows as numbers, [n, features]; ``unusable`` counts the cells of each column that cannot be encoded.
+
+        A column that is not used and not there is zero.
+        """
+        rows = len(next(iter(batch.values())))
         columns = np.empty((len(self.features), rows), dtype)  # a column at a time: its numbers lie side by side
         for column, place in self.places:
-            unusable[column.name] += column.encode(batch[column.name], columns[place].T)
+            if column.name in batch or column.name not in self.unused:
+                unusable[column.name] += column.encode(batch[column.name], columns[place].T)
+            else:
+                columns[place] = 0.0
         return torch.from_numpy(columns).T.contiguous().numpy()  # block by block, which numpy does not
 
     def notes(self, unusable: Counter[str]) -> tuple[str, ...]:

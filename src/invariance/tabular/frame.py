@@ -69,7 +69,7 @@ def infer_encoder(
 def encode_table(source: Source, encoder: Encoder, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     """All rows as numbers, [n, features]."""
     unusable: Counter[str] = Counter()
-    batches = source.batches([column.name for column in encoder.columns])
+    batches = source.batches(encoder.to_read(source))
     return np.concatenate([encoder.encode(batch, unusable, dtype) for batch in batches])
 
 

@@ -103,7 +103,7 @@ class LabelledBatches:
 
     def __iter__(self) -> Iterator[Rows]:
         named = [self.label, *([self.environment] if self.environment else [])]
-        columns = dict.fromkeys([*(column.name for column in self.encoder.columns), *named])
+        columns = dict.fromkeys([*self.encoder.to_read(self.source), *named])
         for batch in self.source.batches(list(columns)):
             y = numbers(batch[self.label]) if self.encoder.numeric_label else names(batch[self.label])
             keep = np.isfinite(y) if isinstance(y, np.ndarray) else _filled(y)
