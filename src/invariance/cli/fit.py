@@ -251,8 +251,6 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
     from sklearn.exceptions import ConvergenceWarning
 
     from invariance.core.model_folder import REPORT
-    from invariance.fitting.drift import DriftReference
-    from invariance.fitting.image_folder import saved_estimator
     from invariance.fitting.model import Fitted
     from invariance.fitting.summary import summary
 
@@ -260,9 +258,7 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
-        reader = task.reader.leaving_out(estimator.left_out_)
-        reference = DriftReference.of(task.rows.sample(MAX_ASSESSED_ROWS), reader.columns)
-        fitted = Fitted(reader, saved_estimator(task, estimator), reference)
+        fitted = Fitted.of(task, estimator, task.rows.sample(MAX_ASSESSED_ROWS))
         fitted.save(output, licence=licence, about=task.about)
         if report:
             stage("leaving out one environment after another")

@@ -19,10 +19,10 @@ from invariance.estimators.saved import read, save
 from invariance.estimators.scorers import count_correct
 from invariance.evaluation.scores import Scores
 from invariance.fitting.drift import Columns, Drift, DriftReference
-from invariance.fitting.image_folder import ImageFolderReader
+from invariance.fitting.image_folder import ImageFolderReader, saved_estimator
 from invariance.fitting.labels import LabelMatcher
 from invariance.fitting.numbers import NumberScore, NumberSums
-from invariance.fitting.reader import Reader
+from invariance.fitting.reader import FitTask, Reader
 from invariance.fitting.table import TableReader
 
 READER, DRIFT = "reader", "drift"
@@ -59,6 +59,12 @@ class Fitted:
     reader: Reader
     estimator: Invariant
     reference: DriftReference | None = None
+
+    @classmethod
+    def of(cls, task: FitTask, estimator: Invariant, rows: Rows) -> "Fitted":
+        """The model of a task, after its estimator was fitted; drift is measured from ``rows`` of its training data."""
+        reader = task.reader.leaving_out(estimator.left_out_)
+        return cls(reader, saved_estimator(task, estimator), DriftReference.of(rows, reader.columns))
 
     def save(
         self, folder: Path, *, licence: str, about: Mapping[str, Any], assessment: Mapping[str, Any] | None = None
