@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from invariance.core.device import resolved
@@ -13,7 +13,7 @@ from invariance.core.ranks import leader_first, leads
 from invariance.core.seeding import generator
 from invariance.evaluation.diagnostics import scores_and_diagnostics
 from invariance.evaluation.landscape import LossGrid, landscape
-from invariance.evaluation.scores import evaluate, exact_and_sampled, validate
+from invariance.evaluation.scores import Scores, evaluate, exact_and_sampled, validate
 from invariance.experiments.spec import Spec
 from invariance.models.base import Model
 from invariance.training.loop import StateDict
@@ -226,18 +226,31 @@ def prepared_model(spec: Spec, benchmark: Benchmark) -> Model:
 
 
 def _checkpoint(snapshot: Snapshot, benchmark: Benchmark, spec: Spec, stages: Stages | None) -> Checkpoint:
-    """What is measured at a snapshot, or was by another run that shares its state."""
+    """What is measured at a snapshot, or was by another run that shares its state.
+
+    A run of another method shares the scores, if its model has the same parts, and not the diagnostics.
+    """
     if not stages or not snapshot.stage:
         return measure(snapshot, benchmark, spec)
+    parts = f"scores {sorted(snapshot.model.state_dict())}"
     by = f"{spec.evaluation.train_rows} {spec.method.measured_by()}"
-    return stages.checkpoint(snapshot.stage, by, lambda: measure(snapshot, benchmark, spec))
+    return stages.checkpoint(
+        *(snapshot.stage, by),
+        lambda: _diagnosed(
+            stages.checkpoint(snapshot.stage, parts, lambda: _scored(snapshot, benchmark, spec)),
+            *(snapshot, benchmark, spec),
+        ),
+    )
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     """Scores of a snapshot on test, validation and the first samples of training environments, and its diagnostics."""
+    return _diagnosed(_scored(snapshot, benchmark, spec), snapshot, benchmark, spec)
+
+
+def _scored(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
+    """Scores on test and validation samples; none yet on training samples."""
     model, family = snapshot.model, benchmark.family
-    first = [e.take(slice(spec.evaluation.train_rows)) for e in benchmark.train]
-    train_scores, diagnostics = scores_and_diagnostics(model, spec.method, first, family)
     held = validate(model, benchmark.validation or benchmark.train, family)
     if benchmark.mechanism:
         drawing = generator(spec.seed, "sampled test")
@@ -245,18 +258,18 @@ def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
     else:
         test, sampled = evaluate(model, benchmark), None
     return Checkpoint(
-        snapshot.step,
-        snapshot.loss,
-        held.collapsed,
-        train_scores,
-        held.scores,
-        test,
-        sampled,
-        diagnostics,
-        held.risk,
-        held.homogeneity,
-        snapshot.trained,
+        *(snapshot.step, snapshot.loss, held.collapsed, Scores({}), held.scores, test, sampled),
+        risk=held.risk,
+        homogeneity=held.homogeneity,
+        trained=snapshot.trained,
     )
+
+
+def _diagnosed(scored: Checkpoint, snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
+    """The same with what is measured on the first samples of training environments."""
+    first = [e.take(slice(spec.evaluation.train_rows)) for e in benchmark.train]
+    train, diagnostics = scores_and_diagnostics(snapshot.model, spec.method, first, benchmark.family)
+    return replace(scored, loss=snapshot.loss, train=train, diagnostics=diagnostics)
 
 
 def digest(model: Model) -> str:
