@@ -29,7 +29,7 @@ MAX_SEED = 2**63 - 1
 SECTIONS = ("data", "model", "method", "recipe", "evaluation")
 STORED_NAMES = {"method": "objective"}
 """What a field is called in stored runs, where that differs."""
-REVISION, DEBIASING_REVISION = 1, 2
+REVISION, DEBIASING_REVISION = 1, 3
 """Raised whenever the same spec would give other numbers than before, so that old runs are not taken for new ones.
 
 The second is that of runs with debiasing; all others stay as they are where debiasing alone has changed.
