@@ -111,7 +111,7 @@ def _beside_erm(assessment: Assessment, erm: AssessedModel) -> Iterator[str]:
         aspects += [("on average over these sites", at.mean, beside.mean)]
         aspects += [("at its worst site", low.headline, other.headline)]
     if model.adverse is not None and erm.adverse is not None:
-        yield f"Where effects turn, ERM would have {headline.show(erm.adverse)}."
+        yield f"Where effects turn, ERM trained on all sites would have {headline.show(erm.adverse)}."
         aspects.append(("where effects turn", model.adverse, erm.adverse))
     if aspects:
         judged = "; ".join(_judged(headline, model.title, aspects))
