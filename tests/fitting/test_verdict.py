@@ -191,8 +191,8 @@ def test_a_headline_reads_as_english(assessment):
         "Expect an accuracy of 80 % at a new site, an environment that is not in the training data, if it differs from "
         "these sites as they differ from each other (95 % range: 77 % to 83 %). Where the effect of tint turns against "
         "the model, it would be about 79 %. For ERM, the ordinary model, expect 65 %. At its worst site, IRMv1 has "
-        "79 % (Graz), ERM 30 % (Graz). Where effects turn, ERM trained on all sites would have 20 %. IRMv1 is better on "
-        "average over these sites and at its worst site and where effects turn."
+        "79 % (Graz), ERM 30 % (Graz). Where effects turn, ERM trained on all sites would have 20 %. IRMv1 is better "
+        "on average over these sites and at its worst site and where effects turn."
     )
 
 
