@@ -234,13 +234,11 @@ def _checkpoint(snapshot: Snapshot, benchmark: Benchmark, spec: Spec, stages: St
         return measure(snapshot, benchmark, spec)
     parts = f"scores {sorted(snapshot.model.state_dict())}"
     by = f"{spec.evaluation.train_rows} {spec.method.measured_by()}"
-    return stages.checkpoint(
-        *(snapshot.stage, by),
-        lambda: _diagnosed(
-            stages.checkpoint(snapshot.stage, parts, lambda: _scored(snapshot, benchmark, spec)),
-            *(snapshot, benchmark, spec),
-        ),
-    )
+
+    def scored() -> Checkpoint:
+        return stages.checkpoint(snapshot.stage, parts, lambda: _scored(snapshot, benchmark, spec))
+
+    return stages.checkpoint(snapshot.stage, by, lambda: _diagnosed(scored(), snapshot, benchmark, spec))
 
 
 def measure(snapshot: Snapshot, benchmark: Benchmark, spec: Spec) -> Checkpoint:
