@@ -105,6 +105,19 @@ def test_make_has_the_targets_that_are_shown(page):
         assert any(re.fullmatch(target.replace("%", r"\w+"), line.split()[1]) for target in targets), line
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page."""
+    titles = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "docs/results.md", "CONTRIBUTING.md"])
+def test_links_lead_to_headings(page):
+    path = ROOT / page
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", path.read_text(encoding="utf-8"))
+    assert not [(to, anchor) for to, anchor in links if anchor not in headings(path.parent / to if to else path)]
+
+
 COMMANDS = [line for line in lines("docs/your-data.md", "invariance") if "PHOTOS" not in line and "OTHER" not in line]
 
 
