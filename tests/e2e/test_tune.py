@@ -61,9 +61,17 @@ def test_a_search_without_a_single_score_says_why_and_exits_with_3(invariance):
     assert not Path("invariance-tune.png").exists()
 
 
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
+from invariance.cli import main
+main()
+"""
+
+
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(invariance):
     endless = [*TUNE, "--trials", "1", "--set", "recipe.epochs=100000"]
-    command = [sys.executable, "-m", "invariance", *endless]
+    command = [sys.executable, "-c", INTERRUPTIBLE, *endless]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         while not list(Path().glob("runs.db-work/*")):  # until its run has begun
