@@ -14,7 +14,7 @@ CHOSEN_HERE = "The method was chosen on the same rows, so its numbers are a litt
 ADVERSE = (
     "Effects turned: the training rows, weighted as they would be at a site where the effects that vary between sites "
     "go against the model as far as the sites suggest (the end of the 95 % prediction interval of each effect, at most "
-    "its reverse). An extrapolation, not a measurement."
+    "its reverse, or as far as at one of these sites). An extrapolation, not a measurement."
 )
 
 Pick = Callable[[AssessedModel], EnvironmentScores]
