@@ -1,3 +1,4 @@
+import os
 import platform
 import subprocess
 import sys
@@ -442,3 +443,31 @@ def test_an_update_asks_the_system_for_no_memory_that_the_one_before_had():
     """Fishr's needs 2,700 pages, each of which costs a page fault where it was given back."""
     done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 300
+
+
+LARGE = """
+from pathlib import Path
+{}
+import torch
+
+x, flags, here = torch.ones(20_000_000), [], False
+for line in Path("/proc/self/smaps").read_text().splitlines():
+    if "-" in line.split()[0]:
+        start, end = (int(part, 16) for part in line.split()[0].split("-"))
+        here = start <= x.data_ptr() + x.nbytes // 2 < end
+    flags += line.split() * (here and line.startswith("VmFlags"))
+print("hg" in flags)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked for large pages")
+def test_large_pages_are_asked_for_where_the_user_has_not_decided():
+    def asked(first: str, **decided: str) -> str:
+        environ = {name: value for name, value in os.environ.items() if name != "THP_MEM_ALLOC_ENABLE"} | decided
+        command = [sys.executable, "-c", LARGE.format(first)]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+
+    possible = asked("", THP_MEM_ALLOC_ENABLE="1")  # not where the system was built without
+    assert asked("import invariance") == possible
+    assert asked("import invariance", THP_MEM_ALLOC_ENABLE="0") == "False\n"
+    assert asked("") == "False\n"
