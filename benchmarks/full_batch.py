@@ -34,12 +34,12 @@ HOW = {
     "slices": Slices(SLICE, ONE_PIECE),
     "recomputed": Slices(SLICE, 0),
 }
-FULL = {f"{method}, {how}": (method, how) for method in ("irmv1", "irmv0") for how in HOW}
+FULL = {f"{method}, {how}": (method, how) for method in ("irmv1", "irmv0", "fishr", "bloc-irm") for how in HOW}
 SIZES = (50_000, 200_000)
 
 
 def full(name: str, rows: int, precision: Precision = "full") -> Training:
-    """A full-batch run of a method with these slices; IRMv1 reads outputs alone, IRMv0 the features too."""
+    """A full-batch run of a method with these slices; IRMv1 reads outputs alone, the others the features too."""
     method, how = FULL[name]
     training = run(METHODS[method], environments([rows // 2] * 2), "full-batch", precision)
     training.model.slice, training.model.keep = HOW[how]

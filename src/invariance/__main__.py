@@ -1,6 +1,18 @@
-"""``python -m invariance``."""
+"""``invariance`` and ``python -m invariance``."""
 
-from invariance.cli import main
+import sys
+
+
+def main() -> None:
+    """The command line, where Ctrl-C shows no traceback even while commands are being imported."""
+    try:
+        from invariance.cli import main as command_line
+
+        command_line()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -108,6 +108,24 @@ def test_an_error_of_the_installed_command_is_one_line(installed):
     assert done.error.startswith("there is no store none.db")
 
 
+def test_ctrl_c_while_commands_are_imported_shows_no_traceback():
+    code = """
+import sys
+from importlib.abc import MetaPathFinder
+from invariance.__main__ import main
+
+class CtrlC(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "invariance.cli.fit":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["--version"], ["list", "--help"]])
 def test_help_is_given_without_torch(arguments):
     code = f"""
