@@ -32,9 +32,9 @@ def compare(cases: Sequence[tuple[str, list[Environment]]], recipe: str, rounds:
     """One row per method: milliseconds of the first case, and every other case as a multiple of it."""
     (first, _), *others = cases
     rows: list[dict[str, object]] = []
-    for name, objective in ONE_MOVE.items():
+    for objective in ONE_MOVE.values():
         times = in_turns({label: run(objective, data, recipe).advance for label, data in cases}, rounds, repeats=2)
-        row: dict[str, object] = {"method": name, f"{first}, ms": times.ms(first)}
+        row: dict[str, object] = {"method": objective.title, f"{first}, ms": times.ms(first)}
         rows.append(row | {label: times.ratio(label, first) for label, _ in others})
     return rows
 
@@ -43,12 +43,13 @@ def main() -> None:
     options = Options.parse(__doc__)
     torch.set_num_threads(1)
     rounds = 4 if options.quick else 30
-    batched = [(f"{count}", equal(count, BATCHED_ROWS)) for count in COUNTS]
+    batched = [(f"{count} environments", equal(count, BATCHED_ROWS)) for count in COUNTS]
     rows = compare(batched, "small-batch", rounds)
-    show("Batches of 1,024: time over that of 2 environments", rows, "Equal counts in every batch.", options)
+    note = "Processor time; columns without ms are times the first one."
+    show("Batches of 1,024: time over that of 2 environments", rows, note, options, "environments-equal")
     full = [("2 equal", equal(2, FULL_ROWS)), *((f"{count} unequal", unequal(count, FULL_ROWS)) for count in COUNTS)]
     rows = compare(full, "full-batch", max(2, rounds // 2))
-    show("2,048 rows at once: time over that of 2 equal environments", rows, "Sizes 3 : 5 in turn.", options)
+    show("2,048 rows at once: time over that of 2 equal environments", rows, note, options, "environments-unequal")
 
 
 if __name__ == "__main__":

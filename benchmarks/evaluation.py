@@ -42,7 +42,7 @@ def main() -> None:
     )
     rows = [{"method": name, "ms": times.ms(name), "times exact": times.ratio(name, "exact")} for name in times.seconds]
     note = "Aim: sampling 19 environments takes at least 8 times as long as exact scores."
-    show("19 test environments, 10,000 images", rows, note, options)
+    show("19 test environments, 10,000 images", rows, note, options, "evaluation")
 
 
 if __name__ == "__main__":

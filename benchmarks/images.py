@@ -70,7 +70,8 @@ def batches(folder: Path, options: Options) -> None:
         for name in times.seconds
         for ratio in [times.ratio(name, "cache")]
     ]
-    show("Batches of 128 images", found, "Aim: decoding takes at least 20 times as long as the cache.", options)
+    note = "Aim: decoding takes at least 20 times as long as the cache."
+    show("Batches of 128 images", found, note, options, "image-batches")
 
 
 def training(objective: Method, gradient: str, batch: int, size: int, width: int = 64) -> Training:
@@ -92,9 +93,10 @@ def steps(options: Options) -> None:
     runs = {name: training(objective, "plain", batch, size) for name, objective in METHODS.items()}
     runs["erm, sam"] = training(METHODS["erm"], "sam", batch, size)
     times = in_turns({name: run.advance for name, run in runs.items()}, rounds=2 if options.quick else 5, repeats=1)
-    found = [{"method": name, "ms": times.ms(name), "times ERM": times.ratio(name, "erm")} for name in times.seconds]
-    note = "Aim: at most 1.15 times ERM with any penalty, 2.2 times with SAM."
-    show(f"A step of ResNet-18, {batch} images of {size} pixels", found, note, options)
+    titles = {name: objective.title for name, objective in METHODS.items()} | {"erm, sam": "ERM with SAM"}
+    found = [{"method": titles[name], "ms": times.ms(name), "times ERM": times.ratio(name, "erm")} for name in titles]
+    note = "Aims: at most 1.15 times ERM with any penalty, 2.2 times with SAM."
+    show(f"A step of ResNet-18, {batch} images of {size} pixels", found, note, options, "image-methods")
 
 
 def layout(options: Options) -> None:
@@ -108,7 +110,7 @@ def layout(options: Options) -> None:
         times = in_turns({name: run.advance for name, run in runs.items()}, rounds=3 if options.quick else 7)
         row = {"width": width, "channels-last, ms": times.ms("channels-last"), "ordinary, ms": times.ms("ordinary")}
         found.append(row | {"ordinary over channels-last": times.ratio("ordinary", "channels-last")})
-    show("Layout of images", found, "Aim: channels-last is not slower at any width.", options)
+    show("Layout of images", found, "Aim: channels-last is not slower at any width.", options, "image-layout")
 
 
 def fill(folder: Path, gigabytes: float) -> int:
@@ -159,7 +161,8 @@ def memory(folder: Path, options: Options) -> None:
     cached = images * 3 * SEEN**2 / 1e9
     row = {"files, GB": gigabytes, "images": images, "cache, GB": cached, "first pass, s": found["built"]}
     row |= {"an epoch, s": found["epoch"], "peak, MB": found["peak"]}
-    show("Streaming a folder of images", [row], "Aim: a peak under 1,000 MB, whatever the folder holds.", options)
+    note = "Aim: a peak under 1,000 MB, whatever the folder holds."
+    show("Streaming a folder of images", [row], note, options, "image-streaming")
 
 
 def main() -> None:

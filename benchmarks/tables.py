@@ -98,7 +98,7 @@ def fits(folder: Path, rows: int, options: Options) -> Path:
         f"Importing takes {start_up:.1f} s more. With 2 environments there is nothing to choose by or to leave out, so "
         "the last two ratios count choosing and the report."
     )
-    show(f"invariance fit: {rows:,} rows and {COLUMNS} columns of Parquet", table, note, options)
+    show(f"invariance fit: {rows:,} rows and {COLUMNS} columns of Parquet", table, note, options, "tables-fit")
     return folder / "model"
 
 
@@ -126,7 +126,7 @@ def predictions(folder: Path, model: Path, size: int, options: Options) -> None:
                 "µs per row": 1e6 * cost.seconds / predicted,
             }
         )
-    show("invariance predict", table, f"Each was allowed to allocate {MEMORY / 1e9:.1f} GB.", options)
+    show("invariance predict", table, f"Each was allowed to allocate {MEMORY / 1e9:.1f} GB.", options, "tables-predict")
 
 
 def main() -> None:
