@@ -16,7 +16,7 @@ import lazy_loader
 
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 """Torch puts tensors of 2 MB and more into large pages of Linux, if it reads this before its first tensor: page faults
-cost a full batch as much as a third of its time. ``0`` leaves them where they are."""
+cost a full batch as much as a quarter of its time. ``0`` leaves them where they are."""
 
 __version__ = "0.2.0"
 
