@@ -166,7 +166,7 @@ def cells(row: Sequence[object]) -> Iterator[str]:
         elif 0 < value < 1e-3:
             yield f"{value:.0e}"
         else:
-            yield f"{value:.2f}" if value < 100 else f"{value:.0f}"
+            yield f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def keep(name: str, rows: Sequence[Mapping[str, object]], note: str) -> None:
@@ -189,7 +189,8 @@ def show(title: str, rows: Sequence[Mapping[str, object]], note: str, options: O
         return
     table = Table(title=title, caption=note, caption_justify="left")
     for column in rows[0]:
-        table.add_column(column, justify="left" if column == "method" else "right")
+        words = any(isinstance(row[column], str) for row in rows)
+        table.add_column(column, justify="left" if words else "right")
     for row in rows:
         table.add_row(*cells(list(row.values())))
     Console().print(table)

@@ -71,7 +71,7 @@ def main() -> None:
             table += [row(f"in a file, {times}", path, rows, stored), row(f"in memory, {times}", path, rows, held)]
             ratios.append(f"{stored.seconds / held.seconds:.2f} where it is {times}")
     note = f"Of the smaller table, a row in a file costs {', '.join(ratios)}, over one in memory."
-    show("invariance fit: rows in a file and in memory", table, note, options)
+    show("invariance fit: rows in a file and in memory", table, note, options, "large-table")
 
 
 if __name__ == "__main__":

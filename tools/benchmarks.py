@@ -24,7 +24,7 @@ def cell(value: Any) -> str:
         return f"{value:,}" if isinstance(value, int) else str(value)
     if 0 < value < 1e-3:
         return f"{value:.0e}"
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def table(figures: dict[str, Any]) -> str:
