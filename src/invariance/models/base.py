@@ -11,6 +11,7 @@ from invariance.core.fields import STRICT
 from invariance.core.inputs import Inputs, floats
 from invariance.core.seeding import generator
 from invariance.models.activation_checkpointing import checkpoint_slices, concatenate
+from invariance.models.compiled import is_compiled
 from invariance.models.relu_layers import ReLULayers, fused
 from invariance.models.scratch import behind_fixed_layers, has_hooks
 
@@ -69,7 +70,9 @@ class Model(nn.Module):
         """The features and their inputs; those of a full batch are taken behind the layers that never change."""
         if self.bf16 and self.training:
             return BFloat16(self.features), x
-        return (len(x) <= self.keep and behind_fixed_layers(self.features, x)) or (self.features, x)
+        if len(x) > self.keep or is_compiled(self.features):
+            return self.features, x
+        return behind_fixed_layers(self.features, x) or (self.features, x)
 
     def _sliced(self, head: nn.Module | None, x: Inputs) -> Tensor:
         theta, x = self._theta(x)

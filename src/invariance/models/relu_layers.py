@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from invariance.core.inputs import Inputs, floats
+from invariance.models.compiled import is_compiled
 from invariance.models.scratch import borrowed, has_hooks
 
 threshold_backward = torch.ops.aten.threshold_backward.grad_input
@@ -29,11 +30,11 @@ class ReLULayers(nn.Sequential):
         return fused(self, None, x, len(x), bf16=torch.is_autocast_enabled(x.device.type))
 
     def fusible(self, x: Inputs) -> bool:
-        """Whether gradients by parameters are wanted and nothing else: not by inputs, no hooks, no recording."""
+        """Whether gradients by parameters are wanted and nothing else: not by inputs, no hooks, not compiled."""
         records = torch.compiler.is_compiling() or torch._C._is_tracing() or torch._C._are_functorch_transforms_active()
         if records or not torch.is_grad_enabled() or (isinstance(x, Tensor) and x.requires_grad) or not len(x):
             return False
-        return not any(has_hooks(module) for module in (self, *self))
+        return not is_compiled(self) and not any(has_hooks(module) for module in (self, *self))
 
     def weights_and_biases(self) -> list[Tensor]:
         """Of all layers, in turn."""

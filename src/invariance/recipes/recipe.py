@@ -35,10 +35,16 @@ class Recipe:
     the number of epochs, before all others, in which an environment classifier is trained; its logit offset removes
     environment-specific cues (`training/debiasing.py`). 0 is without debiasing. ``precision`` is that of the
     features' matrix products: ``full`` is the inputs' own, ``bf16`` leaves weights, head, loss and penalty in that
-    and is for 32-bit inputs.
+    and is for 32-bit inputs. ``compile`` has torch compile the features; the first update then takes long.
     """
 
-    later_fields: ClassVar[tuple[str, ...]] = ("penalty_batch_size", "penalty_dropout", "precision", "lr_ramp")
+    later_fields: ClassVar[tuple[str, ...]] = (
+        "penalty_batch_size",
+        "penalty_dropout",
+        "precision",
+        "lr_ramp",
+        "compile",
+    )
 
     batch_size: PositiveInt | None = None
     epochs: PositiveInt = 500
@@ -58,6 +64,7 @@ class Recipe:
     average: Share = 0.0
     augment: Augment | None = None
     precision: Literal["full", "bf16"] = "full"
+    compile: bool = False
 
     def rate(self, clock: Clock) -> float:
         """The learning rate of an update."""

@@ -22,6 +22,7 @@ from invariance.core.seeding import generator
 from invariance.methods.base import Method, Move
 from invariance.models.base import Model, batch_norms
 from invariance.models.batch_norm import over_ranks, recalibrate, running_stats_updated_once
+from invariance.models.compiled import compile_features
 from invariance.models.scratch import Scratch, keep_freed_memory, scratch_of
 from invariance.recipes.optimiser import Optimiser
 from invariance.recipes.recipe import Recipe
@@ -103,7 +104,10 @@ class Training:
         if model.bf16 and any(p.dtype == torch.float64 for p in model.parameters()):
             raise BadValue("the recipe's precision is bf16 and the model has 64-bit weights; give inputs of 32 bits")
         random = generator(self.seed, "objective")
-        return self.method.prepare(over_ranks(model.cpu()), self.data.environments, random).to(self.device).train()
+        model = self.method.prepare(over_ranks(model.cpu()), self.data.environments, random).to(self.device).train()
+        if self.recipe.compile:
+            compile_features(model.features, self.device.type)
+        return model
 
     def _fresh_optimisers(self) -> dict[str, Optimiser]:
         return {name: self.recipe.step.build(player.parameters) for name, player in self.players.items()}

@@ -161,7 +161,7 @@ class Walk:
 def names(training: Training, origin: str) -> dict[int, str]:
     """Names of the states after each update, as far as it is known what decides them."""
     recipe, found = training.recipe, {}
-    constant = (recipe.gradient, recipe.step, recipe.l2_scale, recipe.augment, recipe.precision)
+    constant = (recipe.gradient, recipe.step, recipe.l2_scale, recipe.augment, recipe.precision, recipe.compile)
     chain = hashlib.blake2b(f"{origin} {constant} {recipe.batch_size is None}".encode(), digest_size=16)
     for step in range(training.first, training.steps):
         clock = training.clock(step)
