@@ -32,8 +32,8 @@ class Collapse(Study):
     title: ClassVar[str] = "Collapse: the paper's protocol and the debiased recipe over a run"
     caption: ClassVar[str] = (
         "Colored-MNIST, one seed. Above: the paper's small-batch protocol, 200 epochs at a constant rate, the weight "
-        "of the penalty 1 and after a quarter of the run 10⁶. Below: the debiased recipe, 12 epochs. Where logits go "
-        "to zero, the penalty is zero too: the model has collapsed."
+        "of the penalty 1 and after a quarter of the run 10⁶. Below: the debiased recipe, 2 epochs of the environment "
+        "classifier and 10 of the method. Where logits go to zero, the penalty is zero too: the model has collapsed."
     )
     most_seeds: ClassVar[int | None] = 1
 

@@ -13,7 +13,7 @@ AT_EVERY_SCALE = (
     "Seeds that diverged, or whose selected checkpoint has collapsed, are counted and not averaged.",
 )
 """Where no scale is the paper's protocol."""
-IN_BF16 = "Updates on all samples are made in bf16, and so are those of the recipe paper."
+IN_BF16 = "Runs of the recipe all-samples are made in bf16, and so are those of the recipe paper."
 
 
 class Scale(NamedTuple):
