@@ -453,6 +453,10 @@ BAD = {
     "samples of no format": (["data", "show", "two-bit", "-o", "x.xyz"], "x.xyz"),
     "samples of a model": (["data", "show", "two-bit", "--set", "model.width=3"], "only data are shown"),
     "unknown part of a study": (["reproduce", "table-4", "--only", "IRMv2"], "Did you mean 'irmv1'?"),
+    "two parts that no run has": (
+        ["reproduce", "table-5", "--only", "PACS", "--only", "CelebA"],
+        "no run has PACS and CelebA together",
+    ),
     "a rule without its runs": (
         ["reproduce", "table-4", "--selection", "leave-one-environment-out"],
         "studies make none",

@@ -38,7 +38,7 @@ def reproduce(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="Run only what has this method, data set or setting, e.g. 'small batch'; repeat."),
+        typer.Option("--only", help="Run only what has this method, data set or setting; repeat to narrow it down."),
     ] = None,
     workers: Workers = None,
     engine: EngineName = "local",
@@ -94,8 +94,9 @@ def reproduce(
 
 def _plans(names: list[str], scale: str, only: list[str]) -> "list[Plan]":
     """The named studies at a scale. Refuses to run only what none of them has."""
-    from invariance.core.errors import UnknownName
+    from invariance.core.errors import BadValue, UnknownName
     from invariance.studies import STUDIES
+    from invariance.studies.support.results import chosen_arms
     from invariance.studies.support.scales import SCALES
 
     studies = list(STUDIES.classes.values()) if "all" in names else [STUDIES[name] for name in names]
@@ -106,6 +107,8 @@ def _plans(names: list[str], scale: str, only: list[str]) -> "list[Plan]":
     for name in only:
         if name.lower() not in known:
             raise UnknownName.of("method, data set or setting of these studies", name, known)
+    if only and not any(chosen_arms(plan, only) for plan in plans):
+        raise BadValue(f"no run has {' and '.join(only)} together; --only takes one method, one data set, one setting")
     return plans
 
 
