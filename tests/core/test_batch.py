@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -40,23 +41,30 @@ def test_mean_is_the_loop_over_environments(counts, shape, seed):
     torch.testing.assert_close(batch_of(counts).mean(v), expected, rtol=0, atol=1e-13)
 
 
-@given(counts, st.integers(1, 3), st.integers(1, 4), st.integers(0, 2**31))
-def test_outer_mean_is_the_loop_over_samples(counts, p, q, seed):
+@given(counts, st.integers(1, 3), st.integers(1, 4), st.sampled_from([1, 2]), st.booleans(), st.integers(0, 2**31))
+def test_outer_mean_is_the_loop_over_samples(counts, p, q, power, weighted, seed):
     random = generator(seed)
     a = torch.randn(sum(counts), p, generator=random, dtype=torch.float64)
     b = torch.randn(sum(counts), q, generator=random, dtype=torch.float64)
-    each = zip(split(a, counts), split(b, counts), strict=True)
-    expected = torch.stack([sum(torch.outer(u, v) for u, v in zip(x, y, strict=True)) / len(x) for x, y in each])
-    torch.testing.assert_close(batch_of(counts).outer_mean(a, b), expected, rtol=0, atol=1e-13)
+    weight = torch.rand(sum(counts), generator=random, dtype=torch.float64) + 0.1
+    batch = replace(batch_of(counts), weight=weight if weighted else None)
+    parts = zip(*(split(v, counts) for v in (a, b, weight if weighted else torch.ones_like(weight))), strict=True)
+    expected = [
+        sum(share * torch.outer(u, v**power) for u, v, share in zip(*part, strict=True)) / part[2].sum()
+        for part in parts
+    ]
+    torch.testing.assert_close(batch.outer_mean(a, b, power), torch.stack(expected), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("counts", [[3, 3], [2, 5, 1]])
-def test_averages_can_be_differentiated(counts):
+def test_averages_can_be_differentiated_twice(counts):
     batch = batch_of(counts)
     a = torch.randn(sum(counts), 2, dtype=torch.float64, generator=generator(0)).requires_grad_()
     b = torch.randn(sum(counts), 3, dtype=torch.float64, generator=generator(1)).requires_grad_()
-    assert torch.autograd.gradcheck(batch.mean, a)
-    assert torch.autograd.gradcheck(batch.outer_mean, (a, b))
+    for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        assert check(batch.mean, a)
+        for power in (1, 2):
+            assert check(lambda a, b, power=power: batch.outer_mean(a, b, power), (a, b))
 
 
 @given(counts)

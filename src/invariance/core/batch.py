@@ -16,6 +16,7 @@ from invariance.core.environment import Environment
 from invariance.core.errors import BadValue
 from invariance.core.families import Family
 from invariance.core.inputs import Inputs, float_dtype, joined, loaded
+from invariance.core.outer_sums import Power, outer_sums, raised
 from invariance.core.ranks import count, total
 from invariance.core.shard import Shard
 
@@ -134,14 +135,14 @@ class Batch:
         sums, counts = (total(sums), self.shard.counts) if self.shard else (sums, self.counts)
         return sums / torch.tensor(counts, dtype=sums.dtype, device=sums.device).view(-1, *[1] * (sums.ndim - 1))
 
-    def outer_mean(self, a: Tensor, b: Tensor) -> Tensor:
-        """Average of a ⊗ b over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
+    def outer_mean(self, a: Tensor, b: Tensor, power: Power = 1) -> Tensor:
+        """Average of a ⊗ b^power over the rows of each environment: [n, p], [n, q] → [E, p, q]."""
         if self.weight is not None:
             weight = self.weight.unsqueeze(1)
-            return replace(self, weight=None).outer_mean(weight * a, b) / self._plain_mean(weight).unsqueeze(2)
+            return replace(self, weight=None).outer_mean(weight * a, b, power) / self._plain_mean(weight).unsqueeze(2)
         if self.rows_each:
-            each = (self.environments, self.rows_each)
-            return self._over_counts(a.unflatten(0, each).mT @ b.unflatten(0, each))
+            return self._over_counts(outer_sums(a, b, self.environments, power))
+        b = raised(b, power)
         return self._over_counts(torch.stack([self._sums(column.unsqueeze(1) * b) for column in a.unbind(1)], dim=1))
 
     def pooled_mean(self, v: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from invariance.core.batch import Batch
+from invariance.core.outer_sums import Power
 
 
 def vector(head: nn.Module) -> Tensor:
@@ -61,7 +62,7 @@ def gradient_variances(batch: Batch, head: nn.Module, z: Tensor, f: Tensor, w: T
     """Variance over samples of each coordinate of ∇_w loss, [E, P] (biased, centred)."""
     if isinstance(head, nn.Linear):
         r = batch.residual(f)
-        return _flat(batch, head, r.square(), z.square()) - _flat(batch, head, r, z).square()
+        return _flat(batch, head, r.square(), z, power=2) - _flat(batch, head, r, z).square()
     w = vector(head) if w is None else w
 
     def loss(w: Tensor, z: Tensor, y: Tensor, offset: Tensor) -> Tensor:
@@ -108,8 +109,8 @@ def preconditioned(batch: Batch, head: nn.Linear, z: Tensor, g: Tensor, damping:
     return torch.cat([step[:, : head.in_features].flatten(), step[:, head.in_features :].flatten()])
 
 
-def _flat(batch: Batch, head: nn.Linear, r: Tensor, z: Tensor) -> Tensor:
-    weight = batch.outer_mean(r, z).flatten(1)
+def _flat(batch: Batch, head: nn.Linear, r: Tensor, z: Tensor, power: Power = 1) -> Tensor:
+    weight = batch.outer_mean(r, z, power).flatten(1)
     return weight if head.bias is None else torch.cat([weight, batch.mean(r)], dim=1)
 
 

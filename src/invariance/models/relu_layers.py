@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from invariance.core.eager import eager
 from invariance.core.inputs import Inputs, floats
 from invariance.models.compiled import is_compiled
 from invariance.models.scratch import borrowed, has_hooks
@@ -31,8 +32,7 @@ class ReLULayers(nn.Sequential):
 
     def fusible(self, x: Inputs) -> bool:
         """Whether gradients by parameters are wanted and nothing else: not by inputs, no hooks, not compiled."""
-        records = torch.compiler.is_compiling() or torch._C._is_tracing() or torch._C._are_functorch_transforms_active()
-        if records or not torch.is_grad_enabled() or (isinstance(x, Tensor) and x.requires_grad) or not len(x):
+        if not (eager() and torch.is_grad_enabled() and len(x)) or (isinstance(x, Tensor) and x.requires_grad):
             return False
         return not is_compiled(self) and not any(has_hooks(module) for module in (self, *self))
 
