@@ -68,6 +68,7 @@ docs: .venv/docs
 # docs/benchmarks.md from what is measured here; tables whose benchmark was not run keep their numbers
 bench: .venv/dev
 	$(BIN)/python benchmarks/step.py
+	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/full_batch.py
 	$(BIN)/python benchmarks/environments.py
 	$(BIN)/python benchmarks/evaluation.py
