@@ -60,6 +60,11 @@ def test_a_score_is_the_mean_over_seeds():
     assert judge("oracle", runs).score == pytest.approx(50)
 
 
+def test_training_domain_is_the_best_validation_accuracy_and_takes_a_cue_that_helps():
+    cue = run(checkpoint(1, accuracy=0.7), checkpoint(2, accuracy=0.85, spread=0.1, p_value=0.0))
+    assert judge("training-domain", [cue]).score == pytest.approx(85)
+
+
 def test_a_left_out_environment_is_scored_at_the_checkpoint_that_is_best_in_all_of_them():
     whole = run(checkpoint(1), checkpoint(2))
     held_out = [

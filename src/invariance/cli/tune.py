@@ -48,7 +48,11 @@ def tune(
     recipe: RecipeName = "default",
     trials: Annotated[int, typer.Option("--trials", min=1, help="How many in all; those in the study count.")] = 50,
     rule: Annotated[
-        str, typer.Option("--rule", help="What scores a trial: invariant, leave-one-environment-out, oracle, transfer.")
+        str,
+        typer.Option(
+            "--rule",
+            help="What scores a trial: invariant, training-domain, leave-one-environment-out, oracle, transfer.",
+        ),
     ] = "invariant",
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_SEEDS, help="Runs of each trial, one per seed.")] = 1,
     first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="Tables report seeds from 0.")] = 100,

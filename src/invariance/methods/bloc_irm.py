@@ -75,8 +75,9 @@ class BLOCIRM(AnnealedMethod):
         "Environments are averaged, not added (reduction='sum' adds them).",
         "Heads step by gradient descent, as in Algorithm A1; its appendix also speaks of one optimiser per head "
         "(inner_optimiser='adam').",
-        "With the recipe two-phase heads take five steps at a rate of 1 (Algorithm A1 has one, and the paper names the "
-        "extractor's rate), after a warm-up of ERM without a penalty.",
+        "With the recipe two-phase heads take five steps at a rate of 1, less where features are large "
+        "(limit_inner_lr); Algorithm A1 has one step, and the paper names the extractor's rate. They come after a "
+        "warm-up of ERM without a penalty.",
     )
     preferences: ClassVar[Preferences] = {
         "full-batch": {"lr": 2e-3},

@@ -53,7 +53,7 @@ class Fishr(PenalisedMethod):
     }
 
     coordinates: Literal["sum", "mean"] = "sum"
-    """Whether the coordinates of the gradient variance are added or averaged."""
+    """Whether the coordinates of the gradient variance are added or averaged, which is γ over their number."""
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """The decay of a moving average of the variances over steps; 0 is none."""
 

@@ -72,8 +72,8 @@ class IRMGame(Method):
         "Every player moves once per batch; the authors' code moves one player per batch (order='turns').",
         "The ensemble is the mean of the heads for any number of them; the authors' code has a fixed ½.",
         "Heads are the last linear layer, without dropout; the authors' have three layers.",
-        "There is no stopping rule by default. stop_below, the authors' rule, takes the training accuracy of the "
-        "batch; theirs takes that of all training samples.",
+        "By the paper's recipes there is no stopping rule. stop_below, the authors' rule, takes the training accuracy "
+        "of the batch; theirs takes that of all training samples.",
         "With the recipe two-phase features are learned by ERM and then fixed, heads move in turn, 5 times as far as "
         "best responses in large batches, and stop where a homogeneity test tells the training environments apart "
         "least (stop_at); the authors stop at a training accuracy that they read off a plot.",

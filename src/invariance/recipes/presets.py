@@ -67,7 +67,10 @@ PRESETS: dict[str, Preset] = {
     "lalr": Preset(
         "layer-wise adaptive rates (LAMB-like, You et al. 2020)",
         {"step": "lalr", "lr": 0.1, "lr_scale": 1.0},
-        differs=("LALR divides by norms, not by their squares, and steps along Adam's direction, as LAMB does.",),
+        differs=(
+            "LALR divides by norms, not by their squares, and steps along Adam's direction, as LAMB does. Its rate is "
+            "0.1, whatever the rate of the recipe it is joined to.",
+        ),
     ),
     "sam": Preset(
         "sharpness-aware gradients (Foret et al. 2021)",

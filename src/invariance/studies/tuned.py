@@ -52,7 +52,9 @@ class Tuned(Study):
         "average less gap over its test environments (rule transfer), or on the same data set, by its training "
         "environments alone (rule invariant). A search varies the weight of the penalty, the rate once it is on, and "
         "the fields of the method (of IRM-Game its own fields alone). Its first trial is the method as it stands; a "
-        "blank says that this was the best one. The first phase, batches and dropout are those of Table 4 in all."
+        "blank says that this was the best one. A trial has a score if no seed collapsed and, by the rule invariant, "
+        "the environments are alike in the end. The first phase, batches and dropout are those of Table 4 in all. "
+        "Searches were made in bf16, the values found are reported in 32 bits."
     )
 
     def arms(self, scale: str) -> list[Arm]:
@@ -88,4 +90,5 @@ def _found(arms: Sequence[Arm]) -> Iterator[str]:
         if own.setting == source.setting:
             best = source.best(own.data, own.method)
             fields = ", ".join(setting.partition(".")[2].replace("=", " = ") for setting in best["settings"])
-            yield f"{own.method} on {own.data}, {own.setting} in {best['trials']} trials: {fields}"
+            trials = f"{best['trials']} trials ({best['scored']} with a score)"
+            yield f"{own.method} on {own.data}, {own.setting} in {trials}: {fields}"

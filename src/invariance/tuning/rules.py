@@ -57,6 +57,10 @@ def _invariant(seeds: Sequence[Judged]) -> float | None:
     return 100 * (fmean(by_environment) - EXTRAPOLATION * (max(by_environment) - min(by_environment)))
 
 
+def _training_domain(seeds: Sequence[Judged]) -> float:
+    return 100 * fmean(seed.checkpoint.validation.mean for seed in seeds)
+
+
 def _leave_one_out(seeds: Sequence[Judged]) -> float:
     return 100 * fmean(checkpoint.validation.mean for seed in seeds for checkpoint in seed.held_out)
 
@@ -73,6 +77,12 @@ RULES: dict[str, TuningRule] = {
         "extrapolated validation accuracy, %",
         _invariant,
         "the training environments differ in loss or calibration",
+    ),
+    "training-domain": TuningRule(
+        "highest validation accuracy in the training environments",
+        "training-domain",
+        "validation accuracy, %",
+        _training_domain,
     ),
     "leave-one-environment-out": TuningRule(
         "highest accuracy in environments left out of training, one run for each; needs three environments",

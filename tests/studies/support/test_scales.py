@@ -1,6 +1,7 @@
 import pytest
 
-from invariance.studies.support.scales import AT_EVERY_SCALE, SCALES, differences
+from invariance.studies.support.scales import AT_EVERY_SCALE, FEWER_POINTS, SCALES, differences
+from invariance.studies.support.sweep import BATCHES, WIDTHS
 
 
 @pytest.mark.parametrize("name", SCALES)
@@ -11,11 +12,20 @@ def test_every_scale_says_where_it_differs_from_the_paper(name):
 
 
 def test_what_is_true_of_some_scales_alone_comes_after_their_names():
-    assert list(differences(["quick", "full"])) == list(AT_EVERY_SCALE)
+    assert list(differences(["smoke", "full"])) == list(AT_EVERY_SCALE)
     assert list(differences(["ours"])) == list(SCALES["ours"].differs)
-    *common, bf16 = differences(SCALES)
+    *common, fewer, bf16 = differences(SCALES)
     assert tuple(common) == AT_EVERY_SCALE
+    assert fewer == f"Scales quick, ours-small, debiased, ours: {FEWER_POINTS}"
     assert bf16 == f"Scales ours-small, ours: {SCALES['ours'].differs[-1]}"
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_a_scale_with_fewer_points_says_so(name):
+    fewer = BATCHES[SCALES[name].detail], WIDTHS[SCALES[name].detail]
+    all_points = BATCHES["high"], WIDTHS["high"]
+    assert (len(BATCHES["medium"]), len(WIDTHS["medium"]), len(BATCHES["high"]), len(WIDTHS["high"])) == (4, 3, 7, 7)
+    assert (FEWER_POINTS in SCALES[name].differs) == (name != "smoke" and fewer != all_points)
 
 
 def test_no_scale_is_called_the_papers_protocol():

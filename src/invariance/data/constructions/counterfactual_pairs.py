@@ -39,7 +39,7 @@ def two_looks_methods(tau: float) -> Preferences:
     """What methods need with it: BIRM's τ by its authors' command, in two phases SparseIRM's masks with the penalty."""
     return {
         "small-batch": {**RESNET_METHODS["small-batch"], "tau": tau},
-        "two-phase": {"start": 0.942, "end": 0.963},
+        "two-phase": {"start": 0.942, "end": 0.963, "tau": tau},
     }
 
 

@@ -13,6 +13,11 @@ AT_EVERY_SCALE = (
     "Seeds that diverged, or whose selected checkpoint has collapsed, are counted and not averaged.",
 )
 """Where no scale is the paper's protocol."""
+FEWER_POINTS = (
+    "Figures over batch size have four sizes of seven beside the full batch, figures over width three widths of seven, "
+    "and controls has IRMv1 alone."
+)
+"""Where the detail is medium."""
 IN_BF16 = "Runs of the recipe all-samples are made in bf16, and so are those of the recipe paper."
 
 
@@ -52,6 +57,7 @@ SCALES: dict[str, Scale] = {
         {"full-batch": "short-full", "small-batch": "short"},
         detail="medium",
         smaller="small",
+        differs=(*AT_EVERY_SCALE, FEWER_POINTS),
     ),
     "ours-small": Scale(
         "as ours, with small versions of the larger data sets and narrow networks",
@@ -59,20 +65,21 @@ SCALES: dict[str, Scale] = {
         {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase", "paper": "paper+bf16"},
         detail="medium",
         smaller="small",
-        differs=(*AT_EVERY_SCALE, IN_BF16),
+        differs=(*AT_EVERY_SCALE, FEWER_POINTS, IN_BF16),
     ),
     "debiased": Scale(
         "the debiased recipe, in small batches or in 500 updates on all samples",
         10,
         {"full-batch": "debiased-full", "small-batch": "debiased"},
         detail="medium",
+        differs=(*AT_EVERY_SCALE, FEWER_POINTS),
     ),
     "ours": Scale(
         "the two-phase recipe, in small batches or, in bf16, in 500 updates on all samples",
         10,
         {"full-batch": "two-phase+all-samples+bf16", "small-batch": "two-phase", "paper": "paper+bf16"},
         detail="medium",
-        differs=(*AT_EVERY_SCALE, IN_BF16),
+        differs=(*AT_EVERY_SCALE, FEWER_POINTS, IN_BF16),
     ),
     "full": Scale("the paper's batches, epochs and seeds", 10),
 }
