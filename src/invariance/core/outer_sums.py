@@ -2,7 +2,8 @@
 
 Their gradient by the features of a full batch is as large as these. From autograd it comes as a view, to which other
 gradients are not added in place, and that of squares takes three pieces of memory as large. Here it takes one. Each
-number is computed from the same numbers in the same order, so its bits are autograd's.
+number is computed from the same numbers in the same order, so by contiguous features its bits are autograd's.
+Gradients of a batch of gradients and forward-mode derivatives do not go through it.
 """
 
 from typing import Any, Literal
@@ -17,7 +18,7 @@ Power = Literal[1, 2]
 
 def outer_sums(a: Tensor, b: Tensor, environments: int, power: Power = 1) -> Tensor:
     """Σ a ⊗ b^power over the rows of each environment, which all have as many: [n, p], [n, q] → [E, p, q]."""
-    if not eager():
+    if not eager() or torch.is_autocast_enabled(a.device.type):
         return _sums(a, raised(b, power), environments)
     return _OuterSums.apply(a, b, environments, power)  # type: ignore[no-untyped-call]
 

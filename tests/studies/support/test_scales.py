@@ -1,5 +1,6 @@
 import pytest
 
+from invariance.studies.rates import RATES
 from invariance.studies.support.scales import AT_EVERY_SCALE, FEWER_POINTS, SCALES, differences
 from invariance.studies.support.sweep import BATCHES, WIDTHS
 
@@ -22,10 +23,9 @@ def test_what_is_true_of_some_scales_alone_comes_after_their_names():
 
 @pytest.mark.parametrize("name", SCALES)
 def test_a_scale_with_fewer_points_says_so(name):
-    fewer = BATCHES[SCALES[name].detail], WIDTHS[SCALES[name].detail]
-    all_points = BATCHES["high"], WIDTHS["high"]
-    assert (len(BATCHES["medium"]), len(WIDTHS["medium"]), len(BATCHES["high"]), len(WIDTHS["high"])) == (4, 3, 7, 7)
-    assert (FEWER_POINTS in SCALES[name].differs) == (name != "smoke" and fewer != all_points)
+    assert [len(points["medium"]) for points in (BATCHES, WIDTHS, RATES)] == [4, 3, 4]
+    assert [len(points["high"]) for points in (BATCHES, WIDTHS, RATES)] == [7, 7, 5]
+    assert (FEWER_POINTS in SCALES[name].differs) == (SCALES[name].detail == "medium")
 
 
 def test_no_scale_is_called_the_papers_protocol():

@@ -15,7 +15,7 @@ AT_EVERY_SCALE = (
 """Where no scale is the paper's protocol."""
 FEWER_POINTS = (
     "Figures over batch size have four sizes of seven beside the full batch, figures over width three widths of seven, "
-    "and controls has IRMv1 alone."
+    "rates four of five rates, Figure A2 a coarser grid, and controls of its methods IRMv1 alone."
 )
 """Where the detail is medium."""
 IN_BF16 = "Runs of the recipe all-samples are made in bf16, and so are those of the recipe paper."
