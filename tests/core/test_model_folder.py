@@ -11,8 +11,19 @@ from safetensors.torch import load_file
 from safetensors.torch import save as packed
 
 import invariance
-from invariance.core.errors import DataError
-from invariance.core.model_folder import FORMAT, MANIFEST, NEW_WEIGHTS, WEIGHTS, _settle, read, seal
+from invariance.core.errors import BadValue, DataError
+from invariance.core.model_folder import (
+    CARD,
+    FORMAT,
+    MANIFEST,
+    NEW_WEIGHTS,
+    REPORT,
+    WEIGHTS,
+    _settle,
+    claim,
+    read,
+    seal,
+)
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.saved import read as read_estimator
 from invariance.estimators.saved import save as save_estimator
@@ -148,6 +159,19 @@ def test_a_model_whose_writer_was_killed_is_settled_by_the_next_one(run, estimat
     _settle(run)
     assert not (run / NEW_WEIGHTS).exists()
     assert read(run).weights == new[WEIGHTS]
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, CARD, REPORT])
+def test_files_of_somebody_else_are_not_replaced(estimator, tmp_path, name):
+    (tmp_path / "thesis").mkdir()
+    mine = tmp_path / "thesis" / name
+    mine.write_text("mine")
+    fitted = invariance.load(estimator)
+    with pytest.raises(BadValue, match=f"holds no model, but a {name} that a model would replace; choose another"):
+        save_estimator(fitted, tmp_path / "thesis")
+    with pytest.raises(BadValue, match="choose another"):
+        claim(tmp_path / "thesis", overwrite=True)
+    assert [mine.read_text(), *(tmp_path / "thesis").iterdir()] == ["mine", mine]
 
 
 @pytest.mark.parametrize("kind", ["run", "estimator"])

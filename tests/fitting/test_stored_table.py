@@ -61,6 +61,24 @@ def test_a_model_of_stored_rows_is_that_of_rows_in_memory(path):
     assert first.scores_.by_environment == pytest.approx(second.scores_.by_environment, rel=close, abs=close)
 
 
+def test_auto_chooses_for_stored_rows_what_it_chooses_in_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["a", "cue", "ward", "site", "label"])
+        for i in range(600):
+            site, y = i % 3, int(rng.random() < 0.5)
+            cue = rng.normal() + (1.5 if site else -1.5) * (2 * y - 1)
+            out.writerow([f"{rng.normal() + 2 * y:.3f}", f"{cue:.3f}", rng.choice(["x", "y", "z"]), "ABC"[site], y])
+    source = TableSource.open(tmp_path / "t.csv")
+    tasks = [table_task(source, "label", "site", {}, test=None, seed=0, memory=memory) for memory in (None, 0)]
+    first, second = (task.estimator.fit_rows(task.rows).choice_ for task in tasks)
+    assert isinstance(tasks[1].rows.x, StoredRows)
+    assert first.varying
+    assert (first.method, first.varying, first.hidden) == (second.method, second.varying, second.hidden)
+    assert first.p_value == pytest.approx(second.p_value)
+
+
 def test_a_sample_is_in_memory_with_its_labels(path, monkeypatch):
     schema = infer_schema(TableSource.open(path), "label", "site")
     stored = stored_rows(schema)

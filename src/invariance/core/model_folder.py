@@ -94,6 +94,7 @@ def save(
     except (TypeError, ValueError) as error:
         raise BadValue(f"the manifest takes plain data only ({error}); give text, numbers, lists, mappings") from None
     text = json.dumps(plain | {"seal": seal(plain)}, indent=2, ensure_ascii=False) + "\n"
+    _refuse_others(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _replace(folder, weights, text.encode())
@@ -107,9 +108,18 @@ def claim(folder: Path, *, overwrite: bool = False) -> None:
     """Make sure that a model can be saved to ``folder``, before it is trained."""
     if (folder / MANIFEST).exists() and not overwrite:
         raise BadValue(f"{folder} already holds a model; choose another folder with -o, or add --overwrite")
+    _refuse_others(folder)
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not place.is_dir() or not os.access(place, os.W_OK):
         raise BadValue(f"cannot write to {folder}: {place} is not a writable folder; choose another with -o")
+
+
+def _refuse_others(folder: Path) -> None:
+    """Files of these names that are not of a model stay."""
+    found = [name for name in (WEIGHTS, CARD, REPORT) if (folder / name).exists()]
+    if found and not (folder / MANIFEST).exists():
+        names = f"a {' and a '.join(found)} that a model would replace"
+        raise BadValue(f"{folder} holds no model, but {names}; choose another folder")
 
 
 def _replace(folder: Path, weights: bytes, manifest: bytes) -> None:

@@ -26,7 +26,7 @@ from invariance.estimators import defaults
 from invariance.estimators.adverse import AdverseSite, adverse_site
 from invariance.estimators.calibration import tempered
 from invariance.estimators.choice import Candidate, Choice, decide
-from invariance.estimators.learner import Fit, Learner, subsample
+from invariance.estimators.learner import Fit, Learner, held, subsample
 from invariance.evaluation.metrics import Criterion, relative_risk
 from invariance.evaluation.scores import outputs
 from invariance.methods import METHODS
@@ -73,7 +73,7 @@ def choose(
     model.
     """
     drawn = torch.randperm(len(environments), generator=generator(learner.seed, "choice"))[:MAX_ENVIRONMENTS]
-    sample = subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed)
+    sample = held(subsample([environments[i] for i in sorted(drawn.tolist())], MAX_ROWS, learner.seed))
     if all(len(e) < 2 for e in sample):
         raise BadValue(
             "every environment has one row, so nothing can be compared between them; an environment is a site or a "

@@ -95,7 +95,7 @@ class Learner:
         _start_at_the_mean(model, environments, family)
         model = model.to(self.device)
         max_rows = MAX_IMAGES if isinstance(environments[0].x, Pixels) else MAX_ROWS
-        own, held_out = (_held(subsample(*each, seed)) for each in ((environments, max_rows), (validation, MAX_ROWS)))
+        own, held_out = (held(subsample(*each, seed)) for each in ((environments, max_rows), (validation, MAX_ROWS)))
         history: list[Checkpoint] = []
         states: list[dict[str, Tensor]] = []
         recipe, note = self.recipe(method, environments), ""
@@ -140,7 +140,7 @@ def subsample(environments: Sequence[Environment], rows: int, seed: int) -> list
     return [e if len(e) <= quota else e.take(_permutation(e, seed)[:quota]) for e in environments]
 
 
-def _held(environments: list[Environment]) -> list[Environment]:
+def held(environments: list[Environment]) -> list[Environment]:
     """The same with rows of a table's file in memory, so that they are read once; images stay in their file."""
     return [replace(e, x=e.x.tensor()) if type(e.x) is StoredRows else e for e in environments]
 

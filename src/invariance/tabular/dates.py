@@ -29,7 +29,7 @@ FORMATS = {
     "%H:%M": "hour:minute",
 }
 """The formats that are tried, the first wins a tie; all but the last may be followed by a time of day."""
-TIME_ONLY = "%H:%M"
+ISO, TIME_ONLY = "%Y-%m-%d", "%H:%M"
 MIN_SHARE = 0.9
 """The share of a column's different values that a format must fit."""
 SPLIT = (
@@ -52,7 +52,10 @@ def find_format(values: Collection[str]) -> str | None:
 
 
 def seconds(column: pa.Array, format_: str) -> NDArray[np.float64]:
-    """Seconds since 1970, or of the day if the format has no date; NaN where a cell is missing or no date, [n]."""
+    """Seconds since 1970, or of the day if the format has no date; NaN where a cell is missing or no date, [n].
+
+    Year-month-day is read whatever the format.
+    """
     parts = pc.extract_regex(names(column), pattern=SPLIT)
     hour, minute, second = (_number(parts, name) for name in ("hour", "minute", "second"))
     half = pc.struct_field(parts, "half").fill_null("")
@@ -62,7 +65,8 @@ def seconds(column: pa.Array, format_: str) -> NDArray[np.float64]:
     day = pc.struct_field(parts, "day")
     if format_ == TIME_ONLY:
         return np.where(pc.equal(day, "").fill_null(False).to_numpy(zero_copy_only=False), time, np.nan)
-    moment = pc.strptime(day, format=format_, unit="s", error_is_null=True)
+    formats = dict.fromkeys((format_, ISO))  # no other format reads ISO's dates, which those of Python and Parquet are
+    moment = pc.coalesce(*(pc.strptime(day, format=each, unit="s", error_is_null=True) for each in formats))
     date = pc.cast(pc.cast(moment, pa.int64()), pa.float64()).to_numpy(zero_copy_only=False)
     return np.where(date >= YEAR_1000, date + np.nan_to_num(time), np.nan)
 

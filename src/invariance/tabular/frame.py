@@ -1,5 +1,6 @@
 """A data frame of pandas, polars, pyarrow or Hugging Face as a table in memory, which is read as a file is."""
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,10 +68,13 @@ def infer_encoder(
 
 
 def encode_table(source: Source, encoder: Encoder, dtype: type[np.floating[Any]]) -> NDArray[Any]:
-    """All rows as numbers, [n, features]."""
+    """All rows as numbers, [n, features]; warns of cells that cannot be read."""
     unusable: Counter[str] = Counter()
     batches = source.batches(encoder.to_read(source))
-    return np.concatenate([encoder.encode(batch, unusable, dtype) for batch in batches])
+    x = np.concatenate([encoder.encode(batch, unusable, dtype) for batch in batches])
+    if notes := encoder.notes(unusable):
+        warnings.warn("; ".join(notes), UserWarning, stacklevel=4)
+    return x
 
 
 def precision(source: FrameSource, encoder: Encoder) -> type[np.floating[Any]]:
