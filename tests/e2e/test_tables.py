@@ -256,6 +256,33 @@ def test_subset_erm_that_leaves_nothing_out_says_that_it_is_erm(practice, invari
     assert "no column is left out, so this is ERM" in " ".join(done.out.split())
 
 
+def test_ctrl_c_while_the_report_is_made_says_that_there_is_a_model(practice, tmp_path):
+    code = """
+import signal, sys
+from invariance.cli import main
+from invariance.fitting import baseline
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background of a shell
+baseline.assess = lambda *given: signal.raise_signal(signal.SIGINT)
+sys.argv = ["invariance", "fit", *sys.argv[1:]]
+main()
+"""
+    arguments = [
+        practice.train,
+        "--label",
+        "sick",
+        "--environment",
+        "hospital",
+        "--method",
+        "erm",
+        "-o",
+        tmp_path / "m",
+    ]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert f"the model is saved in {tmp_path / 'm'}, without its report" in done.stderr
+    assert (tmp_path / "m" / "manifest.json").exists()
+
+
 def test_memory_does_not_grow_with_the_file(practice, tmp_path):
     """The same rows many times over need no more than once; each piece of the file is a fortieth of it."""
     lines = practice.test.read_text().splitlines(keepends=True)
@@ -298,6 +325,11 @@ finally:
             "no method is called 'irm1'. Did you mean 'irmv1'?",
         ),
         (["fit", "train.csv", "--label", "sick", "--ignore", "ag"], "no column 'ag' in train.csv"),
+        (["fit", "train.csv", "--label", "sick", "--ignore", "sick"], "'sick' is the label and cannot be ignored"),
+        (
+            ["fit", "train.csv", "--label", "sick", "--environment", "hospital", "--id", "hospital"],
+            "'hospital' is the environment and cannot be id",
+        ),
         (["fit", "train.csv", "--label", "sick", "-o", "saved"], "saved already holds a"),
         (["predict", "saved", "none.csv"], "there is no file none.csv"),
         (["predict", "none", "train.csv"], "none holds no manifest.json"),

@@ -92,3 +92,19 @@ def test_weights_that_are_none_are_one_line(weight, says):
 
 def test_one_weight_is_everybodys():
     assert checked_weights(2, 3).tolist() == [2, 2, 2]
+
+
+def test_a_model_of_a_frame_takes_its_columns_as_an_array(small, quick):
+    frame = pd.DataFrame(small.X, columns=COLUMNS).assign(ward=np.where(small.X[:, 0] > 0, "x", "y"))
+    frame.loc[3, ["a", "ward"]] = None
+    model = InvariantClassifier("rex", recipe=quick).fit(frame, small.y, environments=small.site)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):  # scikit-learn's own
+        found = model.predict_proba(frame.to_numpy())
+    assert (found == model.predict_proba(frame)).all()
+
+
+def test_cells_that_cannot_be_read_are_said(small, quick):
+    frame = pd.DataFrame(small.X, columns=COLUMNS)
+    model = InvariantClassifier("rex", recipe=quick).fit(frame, small.y, environments=small.site)
+    with pytest.warns(UserWarning, match="'a': 1 cell with"):
+        model.predict(frame.astype({"a": object}).replace({"a": {frame["a"][0]: "fifty"}}))

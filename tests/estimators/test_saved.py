@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from invariance.core.errors import BadValue, DataError, InvarianceError, StoreError
@@ -35,6 +36,11 @@ def model(small, quick) -> InvariantClassifier:
 def folder(tmp_path, model) -> Path:
     save(model, tmp_path / "model", licence="CC-BY-4.0", about={"Source": "three hospitals"}, extra={"columns": ["é"]})
     return tmp_path / "model"
+
+
+def test_a_pipeline_is_refused_in_a_word(tmp_path, model):
+    with pytest.raises(BadValue, match=r"a Pipeline cannot be saved; give .* the last step of a pipeline"):
+        save(make_pipeline(model), tmp_path / "pipeline")
 
 
 # There and back

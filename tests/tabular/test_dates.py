@@ -1,4 +1,5 @@
 import math
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -34,3 +35,11 @@ def test_a_word_among_many_dates_is_no_date():
     assert seconds(pa.array(["1970-01-02 00:01", "unknown", None]), "%Y-%m-%d").tolist() == pytest.approx(
         [86460, math.nan, math.nan], nan_ok=True
     )
+
+
+@pytest.mark.parametrize("format_", ["%d.%m.%Y", "%d-%m-%y", "%B %d, %Y"])
+def test_dates_of_python_and_of_iso_are_read_whatever_the_format(format_):
+    day = datetime(2021, 3, 4, 12, 30, tzinfo=UTC)
+    for column in (["2021-03-04 12:30"], [day], pa.array([day], pa.timestamp("ns"))):
+        assert seconds(pa.array(column), format_).tolist() == [day.timestamp()]
+    assert math.isnan(seconds(pa.array([day.date()]), "%H:%M")[0])

@@ -64,6 +64,10 @@ def test_a_guess_says_why(table, values, kind, why):
     ("values", "what", "advice"),
     [
         (["<5", *range(40)], "numbers mixed with words, such as '<5'", "--numeric"),
+        ([f"{i},5" for i in range(40)], "numbers with commas or signs, such as '0,5'", "write them as 1234.5"),
+        ([f"{i}" for i in range(30)] + [f"1,{i}00" for i in range(1, 9)], "numbers with commas or signs", "1234.5"),
+        ([*range(10**42, 10**42 + 40)], "numbers beyond 3.4e+38", "--ignore"),
+        ([f"{i} %" for i in range(40)], "numbers with commas or signs, such as '0 %'", "--categorical"),
     ],
 )
 def test_what_is_no_feature_is_refused_with_advice_and_may_be_left_out(table, values, what, advice):

@@ -1,5 +1,6 @@
 """``invariance fit``: a model of a user's own table or images, and a report on it."""
 
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,8 +12,6 @@ from invariance.cli.options import Device, Json, print_json, progress, stages
 from invariance.cli.user_data import Broken, refuse_options
 
 if TYPE_CHECKING:
-    from invariance.estimators.base import Invariant
-    from invariance.fitting.assess import Assessment
     from invariance.fitting.reader import FitTask
 
 Columns = list[str] | None
@@ -251,6 +250,7 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
     from sklearn.exceptions import ConvergenceWarning
 
     from invariance.core.model_folder import REPORT
+    from invariance.fitting.baseline import assess
     from invariance.fitting.model import Fitted
     from invariance.fitting.summary import summary
 
@@ -258,11 +258,16 @@ def _fit(task: "FitTask", output: Path, licence: str, threshold: float, *, repor
         warnings.simplefilter("ignore", ConvergenceWarning)  # the model's note says it
         stage(f"training on {len(task.rows):,} {task.rows.unit}")
         estimator = task.estimator.fit_rows(task.rows)
-        fitted = Fitted.of(task, estimator, task.rows.sample(MAX_ASSESSED_ROWS))
+        sample = task.rows.sample(MAX_ASSESSED_ROWS)
+        fitted = Fitted.of(task, estimator, sample)
         fitted.save(output, licence=licence, about=task.about)
         if report:
             stage("leaving out one environment after another")
-        assessment = _assess(estimator, task, threshold) if report else None
+        try:
+            assessment = assess(estimator, sample, task.test, task.reader.columns, threshold) if report else None
+        except KeyboardInterrupt:
+            print(f"the model is saved in {output}, without its report; --overwrite makes both again", file=sys.stderr)
+            raise
         if assessment:
             fitted.save(output, licence=licence, about=task.about, assessment=summary(assessment))
     page = write_report(assessment, task, output / REPORT) if assessment else None
@@ -289,9 +294,3 @@ def _checked_method(method: str, task: "FitTask") -> str:
             "or use --method erm"
         )
     return "erm"
-
-
-def _assess(estimator: "Invariant", task: "FitTask", threshold: float) -> "Assessment":
-    from invariance.fitting.baseline import assess
-
-    return assess(estimator, task.rows.sample(MAX_ASSESSED_ROWS), task.test, task.reader.columns, threshold)

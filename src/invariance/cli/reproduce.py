@@ -189,7 +189,7 @@ def _print_list(entries: list[dict[str, Any]], together: list[dict[str, Any]], p
     scales.append(f"Where these differ from the paper: {' '.join(differences(SCALES))}")
     waits = sorted({name for entry in entries for name in entry["waits"]})
     caption = (
-        f"Runs in {path} of those needed, and the time for the rest with {workers} workers. Studies share runs, and "
+        f"Runs in {path} of those needed, and the time for the rest, {workers} at a time. Studies share runs, and "
         "'all' counts each once."
     )
     columns = tuple(map(Column, SCALES))

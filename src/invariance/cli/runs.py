@@ -154,7 +154,7 @@ def remove(
     with open_runs(store, published=False) as opened:
         doomed = [opened.find(key) for key in keys] if keys else [s.key for s in opened.summaries(**filters)]
         if doomed and not yes:
-            typer.confirm(f"Remove {len(doomed)} runs from {store}?", abort=True)
+            typer.confirm(f"Remove {len(doomed)} {'run' if len(doomed) == 1 else 'runs'} from {store}?", abort=True)
         many = opened.remove(doomed)
     line = f"removed {many} run{'' if many == 1 else 's'} from {store}"
     conclude(line, {"store": str(store), "removed": many}, as_json=as_json)

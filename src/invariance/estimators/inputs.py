@@ -16,7 +16,7 @@ from invariance.core.errors import BadValue
 from invariance.core.inputs import Inputs, StoredRows
 from invariance.core.rows import Rows, coded
 from invariance.tabular.encoder import Encoder
-from invariance.tabular.frame import FrameSource, encode_table, infer_encoder, is_frame, precision
+from invariance.tabular.frame import FrameSource, as_column, encode_table, infer_encoder, is_frame, precision
 from invariance.tabular.roles import Kind
 
 SINGLE = "all"
@@ -50,7 +50,7 @@ def table_source(X: Any, columns: Sequence[str] | None) -> FrameSource:
         raise BadValue(
             f"X has shape {array.shape} and no names of columns; give a data frame with the training columns"
         )
-    return FrameSource.of(pa.table({name: pa.array(array[:, i]) for i, name in enumerate(columns)}))
+    return FrameSource.of(pa.table({name: as_column(array[:, i]) for i, name in enumerate(columns)}))
 
 
 def dense(values: Any) -> Any:

@@ -61,6 +61,11 @@ def save(
 
     ``about`` and ``assessment`` are added to the card, ``extra`` is plain data that is saved with the model.
     """
+    if not isinstance(estimator, Invariant):
+        kind = type(estimator).__name__
+        raise BadValue(
+            f"a {kind} cannot be saved; give an estimator of this package, such as the last step of a pipeline"
+        )
     check_is_fitted(estimator)
     model_card = card(estimator, licence, about or {}, assessment)
     described = {"card": model_card, "extra": _table(estimator) | dict(extra or {})}

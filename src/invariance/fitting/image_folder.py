@@ -26,7 +26,7 @@ from invariance.data.images.image_files import ImageSize, pictures, read, requir
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.fitting.frozen_features import embedded, linear_classifier, of_images
-from invariance.fitting.labels import test_rows
+from invariance.fitting.labels import few_rows, test_rows
 from invariance.fitting.reader import TABLE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.models.base import Architecture
 from invariance.models.edges import Edges
@@ -164,7 +164,7 @@ def image_folder_task(
     """Training images and perhaps test images, read before anything is trained, so that a mistake shows at once."""
     rows = reader.read(path)
     tested = test_rows(reader.read(test), np.unique(rows.y), test) if test else None
-    notes = (*rows.notes, *(tested.notes if tested else ()))
+    notes = (*rows.notes, *few_rows(rows), *(tested.notes if tested else ()))
     network: Architecture | None = ResNet(weights=str(weights)) if weights else None
     if not weights and not width and not epochs and len(rows) < FEW_IMAGES:
         network, notes = Edges(), (*notes, FEW)

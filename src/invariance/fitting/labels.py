@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from invariance.core.errors import DataError
+from invariance.core.inputs import StoredRows
 from invariance.core.rows import Rows
 
 MAX_NAMES = 5
-"""Unknown labels and classes that a message names."""
+"""Unknown labels, classes and environments that a message names."""
+SEEN = 0.5
+"""The share of test rows with the inputs of a training row that is noted."""
+FEW = 0.02
+"""Of the rows of the median environment; one with fewer rows is noted."""
 
 
 class LabelMatcher:
@@ -63,6 +68,34 @@ def test_rows(rows: Rows, classes: NDArray[Any], path: Path) -> Rows:
     matcher = LabelMatcher([str(name) for name in classes])
     codes = matcher.codes(rows.y, path)
     return replace(rows, y=classes[codes], notes=tuple(f"test data: {n}" for n in (*rows.notes, *matcher.notes)))
+
+
+def seen(rows: Rows, test: Rows) -> tuple[str, ...]:
+    """A note where most test rows have the inputs of a training row; rows in a file are not compared."""
+    if isinstance(rows.x, StoredRows) or isinstance(test.x, StoredRows):
+        return ()
+    theirs = {row.tobytes() for row in rows.x}
+    share = float(np.mean([row.tobytes() in theirs for row in test.x]))
+    if share <= SEEN:
+        return ()
+    return (
+        f"test data: {100 * share:.0f} % of the rows have the same inputs as a training row; where they are training "
+        "rows, these scores say nothing about others",
+    )
+
+
+def few_rows(rows: Rows) -> tuple[str, ...]:
+    """A note on environments that have few rows and count as much as the others."""
+    counts = dict(zip(rows.names.tolist(), rows.counts, strict=True))
+    median = float(np.median(rows.counts))
+    few = [f"{name} ({n:,})" for name, n in counts.items() if n < FEW * median]
+    if not few:
+        return ()
+    more = f" and {len(few) - MAX_NAMES} more" if len(few) > MAX_NAMES else ""
+    return (
+        f"few {rows.unit} at {', '.join(few[:MAX_NAMES])}{more}: an environment counts as much as any other, here "
+        f"one of {median:,.0f} {rows.unit}, whatever its size; leave it out, or join it to another",
+    )
 
 
 def _value(name: str) -> str | float:

@@ -14,7 +14,7 @@ from invariance.core.rows import Rows
 from invariance.estimators.base import Invariant
 from invariance.estimators.classifier import InvariantClassifier
 from invariance.estimators.regressor import InvariantRegressor
-from invariance.fitting.labels import test_rows
+from invariance.fitting.labels import few_rows, seen, test_rows
 from invariance.fitting.reader import IMAGE_SUFFIXES, FitTask, Reader, SampleBatch
 from invariance.fitting.stored_table import default_memory, fits_memory, stored_rows
 from invariance.tabular.encoder import Encoder
@@ -107,7 +107,8 @@ def table_task(
     tested = read(open_table(test), encoder) if test else None
     if tested and test and not encoder.numeric_label:
         tested = test_rows(tested, np.unique(rows.y) if rows.classes is None else rows.classes, test)
-    notes = (*rows.notes, *(tested.notes if tested else ()))
+    of_test = (*tested.notes, *seen(rows, tested)) if tested else ()
+    notes = (*rows.notes, *few_rows(rows), *of_test)
     about = {"table": source.path.name, "label": encoder.label, "environment": encoder.environment}
     return FitTask(
         source.path,

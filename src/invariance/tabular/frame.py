@@ -92,16 +92,16 @@ def _arrow(frame: Any) -> pa.Table:
         return frame.with_format("arrow")[:]
     if hasattr(frame, "to_arrow"):
         return frame.to_arrow()
-    columns = [_column(frame.iloc[:, i]) for i in range(frame.shape[1])]
+    columns = [as_column(frame.iloc[:, i]) for i in range(frame.shape[1])]
     return pa.Table.from_arrays(columns, names=[str(name) for name in frame.columns])
 
 
-def _column(values: Any) -> pa.Array | pa.ChunkedArray:
-    """A column of pandas; where its cells are of several kinds, as text."""
+def as_column(values: Any) -> pa.Array | pa.ChunkedArray:
+    """A column of pandas or numpy; where its cells are of several kinds, as text."""
     try:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        missing = values.isna()
+        missing = values.isna() if hasattr(values, "isna") else [value is None or value != value for value in values]
         return pa.array(
             [None if gone else str(value) for value, gone in zip(values, missing, strict=True)], pa.string()
         )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from invariance.core.errors import DataError
+from invariance.core.errors import BadValue, DataError
 from invariance.core.rows import Rows
 from invariance.tabular.cells import names, numbers
 from invariance.tabular.encoder import Encoder
@@ -48,6 +48,7 @@ def infer_schema(
     """Read a training table once and decide the role of each column, unless the user has ``stated`` it."""
     path = source.path
     label, environment = label_and_environment(source, label, environment, stated or ())
+    _refuse_roles(label, environment, stated or {})
     counted = _EnvironmentCounts(label, environment, path.stem)
     profiles = column_profiles(source, counted.add)
     if not profiles[0].rows:
@@ -65,6 +66,16 @@ def infer_schema(
     )
     counts = counted.numbers if numeric else counted.names
     return Schema(source, roles, Encoder.fit(profiles, roles, numeric_label=numeric), counts)
+
+
+def _refuse_roles(label: str, environment: str | None, stated: Mapping[str, Kind]) -> None:
+    """Refuse another role for the label, which may be numbers or categories, or for the environment."""
+    if (kind := stated.get(label)) not in (None, "numeric", "categorical"):
+        raise BadValue(f"{short(label)} is the label and cannot be {kind}; leave it out of one of the two options")
+    if environment and (kind := stated.get(environment)):
+        raise BadValue(
+            f"{short(environment)} is the environment and cannot be {kind}; leave it out of one of the two options"
+        )
 
 
 class _EnvironmentCounts:

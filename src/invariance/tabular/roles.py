@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from invariance.core.errors import BadValue, DataError
+from invariance.tabular.cells import MAX_FLOAT32
 from invariance.tabular.dates import FORMATS, find_format
 from invariance.tabular.profile import ColumnProfile
 from invariance.tabular.source import Source, TableSource, short
@@ -26,6 +27,8 @@ MIN_ROWS = 20
 """With at least this number of rows, a column of different values is taken for identifiers or row numbers."""
 MAX_MIXED_VALUES = 20
 """A column that mixes numbers and words is categorical up to this number of different values."""
+WRITTEN = re.compile(r"[$€£]? ?[+-]?(\d{1,3}(,\d{3})+|\d+)([.,]\d+)? ?[%$€£]?$")
+"""A number as people write it: with a decimal comma, thousands apart, a percent sign or a currency."""
 MAX_COUNTED_VALUES = 20
 """The number of different values of a numeric column is shown up to this number."""
 
@@ -136,9 +139,15 @@ def _refusal(profile: ColumnProfile) -> str:
         return profile.unusable
     if profile.is_numeric or profile.is_free_text or find_format(profile.values):
         return ""
-    if profile.numbers > 0.5 * profile.present and len(profile.values) > MAX_MIXED_VALUES:
-        word = next((value for value in profile.values if not _is_number(value)), "")
-        return f"numbers mixed with words, such as {short(word, 30)}"
+    if len(profile.values) <= MAX_MIXED_VALUES:
+        return ""
+    words = [value for value in profile.values if not _is_number(value)]
+    if words and all(map(WRITTEN.match, profile.values)):
+        return f"numbers with commas or signs, such as {short(words[0], 30)}"
+    if profile.numbers > 0.5 * profile.present:
+        return (
+            f"numbers mixed with words, such as {short(words[0], 30)}" if words else f"numbers beyond {MAX_FLOAT32:.1e}"
+        )
     return ""
 
 
@@ -157,6 +166,7 @@ def _advice(refused: Sequence[tuple[ColumnProfile, str]]) -> str:
     tips = [f"leave out what cannot be used (--ignore {short(refused[0][0].name, quoted=False)})"]
     tips += ["write lists of numbers of one length, or one column per number"] if "lists" in reasons else []
     tips += ["read words as missing (--numeric) or numbers as names (--categorical)"] if "mixed" in reasons else []
+    tips += ["write them as 1234.5, or read them as names (--categorical)"] if "signs" in reasons else []
     return f"{problems}{more}. What to do: {', or '.join(tips)}"
 
 
