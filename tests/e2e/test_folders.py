@@ -185,6 +185,7 @@ def test_a_run_is_shown_and_removed_after_its_images_have_changed(invariance, pr
     assert invariance("runs", "show", summary["key"][:8], "--json").json["key"] == summary["key"]
     shown = invariance("runs", "show", summary["key"]).out
     assert "sketch" in shown
+    assert "method.gamma = " in shown
     assert invariance("runs", "remove", summary["key"], "--yes").out == "removed 1 run from runs.db\n"
 
 

@@ -44,6 +44,7 @@ def test_roles_are_guessed_from_names_and_values(table, patients):
         ([7] * 40, "ignored", "the same in every row"),
         (["NA"] * 40, "ignored", "no value in any row"),
         ([f"id-{i}" for i in range(40)], "id", "nearly every row has its own value"),
+        (range(1000, 1120, 3), "numeric", "1000 to 1117, each row its own; --id if it is an identifier"),
         ([i % 7 for i in range(40)], "numeric", "0 to 6, 7 different values"),
         (["yes", "no"] * 20, "categorical", "2 different values"),
         (["1", "2", "3+"] * 14, "categorical", "3 different values"),

@@ -63,6 +63,7 @@ def show(
     from rich.text import Text
 
     from invariance.cli.evaluate import show as show_scores
+    from invariance.experiments.spec import STORED_NAMES
     from invariance.report.render.terminal import show as shown
 
     with open_runs(store, published) as opened:
@@ -78,7 +79,9 @@ def show(
         show_scores(run, run.history[-1].test)
         console.print(shown(_history(run.history)))
     console.print(Text(f"{run.status}{f': {run.reason}' if run.reason else ''}, {span(run.seconds)}"))
-    facts = _columns(record["spec"]) | _columns({"versions": record["versions"], "machine": record["machine"]})
+    names = {stored: name for name, stored in STORED_NAMES.items()}
+    spec = {names.get(name, name): fields for name, fields in record["spec"].items()}
+    facts = _columns(spec) | _columns({"versions": record["versions"], "machine": record["machine"]})
     for name, value in (facts | {"weights": run.weights, "key": key}).items():
         console.print(Text(f"  {name} = {value}", "dim"))
 

@@ -29,6 +29,7 @@ MAX_MIXED_VALUES = 20
 """A column that mixes numbers and words is categorical up to this number of different values."""
 WRITTEN = re.compile(r"[$€£]? ?[+-]?(\d{1,3}(,\d{3})+|\d+)([.,]\d+)? ?[%$€£]?$")
 """A number as people write it: with a decimal comma, thousands apart, a percent sign or a currency."""
+WHOLE = re.compile(r"[+-]?\d+$")
 MAX_COUNTED_VALUES = 20
 """The number of different values of a numeric column is shown up to this number."""
 
@@ -122,7 +123,10 @@ def _guess(profile: ColumnProfile) -> Role:
     if profile.is_numeric:
         if profile.consecutive and profile.rows == profile.finite >= MIN_ROWS:
             return Role(name, "id", "row numbers; not used")
-        return Role(name, "numeric", _span(profile))
+        own = unique and not profile.truncated and all(map(WHOLE.match, profile.values))
+        return Role(
+            name, "numeric", _span(profile) + (", each row its own; --id if it is an identifier" if own else "")
+        )
     if format_ := find_format(profile.values):
         return Role(name, "date", f"dates, read as {FORMATS[format_]}")
     if profile.is_free_text:
