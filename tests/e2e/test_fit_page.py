@@ -39,3 +39,10 @@ def test_a_long_name_without_blanks_stays_in_its_cell(page, visit, width):
         assert any(LONG in text for text in names.all_text_contents())
         assert max(names.evaluate_all(beyond)) <= 0
     assert seen.overflow() <= 0
+
+
+@pytest.mark.parametrize("width", [1280, 400, 360])
+def test_an_option_is_not_broken_over_two_lines(page, visit, width):
+    options = visit(page, width).page.locator("#roles p code")
+    assert options.all_text_contents() == ["--numeric", "--categorical", "--ignore"]
+    assert options.evaluate_all("all => all.map(one => one.getClientRects().length)") == [1, 1, 1]
