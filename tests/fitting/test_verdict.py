@@ -94,6 +94,17 @@ def test_who_is_better_at_what_is_true(grid):
     assert judged > 100
 
 
+@pytest.mark.parametrize(
+    ("method", "pair"), [("IRMv1", "IRMv1 and ERM, the ordinary model,"), ("ERM", "ERM and IRMv1")]
+)
+def test_models_that_predict_the_same_are_not_compared(assessment, method, pair):
+    made = assessment(EVEN, EVEN, method)
+    sentence = f"{pair} predict the same for all rows here: all their scores are equal."
+    assert sentence in verdict(replace(made, same=True)).headline
+    assert "equally good" not in verdict(replace(made, same=True)).headline
+    assert "predict the same" not in verdict(made).headline
+
+
 def test_a_range_is_given_only_where_the_adverse_site_lies_in_it(grid):
     ranges = 0
     for assessment in grid:

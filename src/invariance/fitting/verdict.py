@@ -59,7 +59,10 @@ def _headline(assessment: Assessment) -> Iterator[str]:
         chosen = "No invariant method is clearly better here, so this" if assessment.reason else "This"
         yield f"{chosen} is ERM, the ordinary model."
     yield from _expected(assessment)
-    if model.title != "ERM" and baseline:
+    if baseline and assessment.same:
+        other = "ERM, the ordinary model," if baseline.title == "ERM" else baseline.title
+        yield f"{model.title} and {other} predict the same for all {assessment.unit} here: all their scores are equal."
+    elif model.title != "ERM" and baseline:
         yield from _beside_erm(assessment, baseline)
 
 
