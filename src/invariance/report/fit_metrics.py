@@ -106,7 +106,7 @@ def _calibration_table(assessment: Assessment) -> Table:
         "calibration",
         "Calibration at each site",
         "Mean confidence, accuracy, and the expected calibration error: the mean difference between the two within "
-        "bins of confidence. All in %.",
+        f"bins of confidence. All in %. By chance alone it is larger at a site with fewer {assessment.unit}.",
         "site",
         columns,
         tuple(lines),
