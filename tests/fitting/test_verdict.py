@@ -126,6 +126,19 @@ def test_a_range_is_given_only_where_the_adverse_site_lies_in_it(grid):
     assert 10 < ranges < len(grid)
 
 
+def test_an_adverse_site_that_is_no_worse_is_said_to_be_no_worse(grid):
+    no_worse = 0
+    for assessment in grid:
+        text, model, show = verdict(assessment).headline, assessment.model, assessment.headline.show
+        at = assessment.forecast(model)
+        if model.adverse is None:
+            continue
+        fine = at and (assessment.headline.gain(model.adverse, at.mean) >= 0 or show(model.adverse) == show(at.mean))
+        assert f"against the model, it would be {'no worse, ' if fine else ''}about {show(model.adverse)}." in text
+        no_worse += bool(fine)
+    assert no_worse > 10
+
+
 def test_the_worst_site_is_the_worst_and_its_sentence_is_true(grid):
     for assessment in grid:
         text, model, headline = sentences(assessment), assessment.model, assessment.headline

@@ -75,7 +75,11 @@ def _expected(assessment: Assessment) -> Iterator[str]:
     """The forecast with its assumption, or why there is none."""
     model, headline = assessment.model, assessment.headline
     at, metric = assessment.forecast(model), headline.metric.title
-    adverse = f"it would be about {headline.show(model.adverse)}" if model.adverse is not None else ""
+    adverse = ""
+    if model.adverse is not None:
+        shown = headline.show(model.adverse)
+        no_worse = at and (headline.gain(model.adverse, at.mean) >= 0 or shown == headline.show(at.mean))
+        adverse = f"it would be {'no worse, ' if no_worse else ''}about {shown}"
     effects = _effects(assessment)
     if not at:
         yield (
