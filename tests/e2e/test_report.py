@@ -326,7 +326,7 @@ def test_names_of_others_are_shown_as_they_are(report, hostile_store, visit):
     article.scroll_into_view_if_needed()
     article.locator(".main-svg").first.wait_for()
     ticks = article.locator(".xtick text").all_text_contents()
-    assert ticks == [f"{HOSTILE[:23]}…", "<b>two</b>"]
+    assert ticks == [f"{HOSTILE[:11]}…{f'{HOSTILE} one'[-12:]}", "<b>two</b>"]
     assert seen.page.locator("img").count() == 0
     failures = seen.page.locator("#failed-runs")
     failures.scroll_into_view_if_needed()

@@ -5,10 +5,11 @@ import re
 from dataclasses import replace
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from invariance.fitting.assess import Assessment
-from invariance.fitting.by_environment import EnvironmentScore, Headline, mean_of
+from invariance.fitting.by_environment import EnvironmentScore, Headline, environment_scores, mean_of
 from invariance.fitting.verdict import MAX_OVERCONFIDENCE, MIN_DIFFERENCE, count, verdict
 
 EVEN = {"Lyon": 0.8, "Bern": 0.81, "Graz": 0.79, "Gent": 0.8}
@@ -94,6 +95,17 @@ def test_who_is_better_at_what_is_true(grid):
     assert judged > 100
 
 
+@pytest.mark.parametrize(
+    ("method", "pair"), [("IRMv1", "IRMv1 and ERM, the ordinary model,"), ("ERM", "ERM and IRMv1")]
+)
+def test_models_that_predict_the_same_are_not_compared(assessment, method, pair):
+    made = assessment(EVEN, EVEN, method)
+    sentence = f"{pair} predict the same for all rows here: all their scores are equal."
+    assert sentence in verdict(replace(made, same=True)).headline
+    assert "equally good" not in verdict(replace(made, same=True)).headline
+    assert "predict the same" not in verdict(made).headline
+
+
 def test_a_range_is_given_only_where_the_adverse_site_lies_in_it(grid):
     ranges = 0
     for assessment in grid:
@@ -112,6 +124,19 @@ def test_a_range_is_given_only_where_the_adverse_site_lies_in_it(grid):
         assert f"of {show(at.mean)} at a new site" in text
         ranges += inside
     assert 10 < ranges < len(grid)
+
+
+def test_an_adverse_site_that_is_no_worse_is_said_to_be_no_worse(grid):
+    no_worse = 0
+    for assessment in grid:
+        text, model, show = verdict(assessment).headline, assessment.model, assessment.headline.show
+        at = assessment.forecast(model)
+        if model.adverse is None:
+            continue
+        fine = at and (assessment.headline.gain(model.adverse, at.mean) >= 0 or show(model.adverse) == show(at.mean))
+        assert f"against the model, it would be {'no worse, ' if fine else ''}about {show(model.adverse)}." in text
+        no_worse += bool(fine)
+    assert no_worse > 10
 
 
 def test_the_worst_site_is_the_worst_and_its_sentence_is_true(grid):
@@ -169,6 +194,37 @@ def test_warnings_are_there_where_they_are_true_and_nowhere_else(grid):
         surplus = max((s.values["confidence"] - s.values["accuracy"] for s in scores), default=0)
         assert ("overconfident" in text) == (surplus > MAX_OVERCONFIDENCE)
         assert ("No invariant method is clearly better" in text) == (model.title == "ERM" and bool(assessment.reason))
+
+
+def calibrated(rows: dict[str, int], surplus: dict[str, float], seed: int) -> tuple[EnvironmentScore, ...]:
+    """Scores of a model whose probabilities hold at all sites, but for what they exceed accuracy by at some."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(rows)), list(rows.values()))
+    confidence = rng.uniform(0.5, 1, len(codes))
+    too_high = np.array([surplus.get(name, 0.0) for name in rows])[codes]
+    y = (rng.random(len(codes)) < confidence - too_high).astype(np.int64)
+    return environment_scores(np.column_stack([1 - confidence, confidence]), y, codes, list(rows), Headline())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_small_sites_are_no_sign_of_overconfidence(assessment, seed):
+    sites = {f"site {i}": 10 for i in range(200)}
+    scores = calibrated(sites, {}, seed)
+    assert max(s.values["confidence"] - s.values["accuracy"] for s in scores) > 4 * MAX_OVERCONFIDENCE
+    made = assessment(EVEN, EVEN)
+    assert "overconfident" not in sentences(replace(made, model=replace(made.model, new=scores)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "surplus", "where"),
+    [(100, {"site 7": 0.4}, "at site 7"), (10, {f"site {i}": 0.15 for i in range(200)}, "over all these sites")],
+)
+def test_overconfidence_is_found_among_many_sites(assessment, rows, surplus, where):
+    sites = {f"site {i}": rows if i == 7 else 10 for i in range(200)}
+    made = assessment(EVEN, EVEN)
+    text = sentences(replace(made, model=replace(made.model, new=calibrated(sites, surplus, 0))))
+    assert f"The model is overconfident: {where} its mean confidence is" in text
+    assert "a binomial test at the 5 % level, corrected for the number of sites" in text
 
 
 @pytest.mark.parametrize(("p", "words"), [(None, ""), (2e-5, "p < 0.001"), (0.0312, "p = 0.031")])

@@ -67,8 +67,33 @@ def test_of_many_sites_the_worst_are_shown(names):
     page = model_page(assessment(names), About("patients.csv", "sick"))
     figures = [a for a in page.artefacts() if isinstance(a, Figure) and a.name == "new-sites"]
     assert figures[0].panels[0].places == tuple(names[:MAX_ENVIRONMENTS])
-    assert figures[0].notes == ("Not shown: 1,975 more sites, with a better accuracy.",)
+    which = "Shown are 25 of 2,000 sites, those where REx's accuracy is worst."
+    note = f"{which} All are in the output of invariance fit --json."
+    assert figures[0].notes == (note,)
+    notes = {a.name: a.notes for a in page.artefacts()}
+    assert [notes[name] for name in ("new-sites-table", "metrics-erm", "calibration")] == [(note,)] * 3
     assert len(render(page)) < 6 << 20
+
+
+@pytest.mark.parametrize("names", [200], indirect=True)
+def test_importance_says_which_sites_it_is_measured_at_and_which_columns_are_shown(names):
+    assessed = assessment(names)
+    many = [
+        replace(one, importances=tuple(replace(one.importances[0], column=f"column {i}") for i in range(40)))
+        for one in assessed.both
+    ]
+    page = model_page(replace(assessed, model=many[0], baseline=many[1]), About("patients.csv", "sick"))
+    notes = {a.name: a.notes for a in page.artefacts() if a.name.startswith("importance")}
+    sites = "Measured at 12 of 200 sites, those with the most rows."
+    order, rest = "on which the models differ most", "All are in the output of invariance fit --json."
+    assert notes["importance"] == (sites, f"Shown are 30 of 40 columns, those {order}. {rest}")
+    drawn = (sites, f"Shown are 6 of 40 columns, those {order} and that change a prediction. {rest}")
+    assert notes["importance-by-site"] == notes["importance-intervals"] == drawn
+
+
+def test_nothing_is_said_of_a_selection_where_all_is_shown(names):
+    page = model_page(assessment(names), About("patients.csv", "sick"))
+    assert not [note for a in page.artefacts() for note in a.notes if "Shown are" in note or "Measured at" in note]
 
 
 def test_names_of_others_are_text_and_nothing_else(hostile):

@@ -87,6 +87,8 @@ class Assessment:
     """Columns that the model does not use, wholly or in part."""
     unit: str = "rows"
     """What samples are called, in the plural."""
+    same: bool = False
+    """Whether both models have the same scores and predict the same for every row, but for rounding."""
 
     @property
     def positive(self) -> str | None:

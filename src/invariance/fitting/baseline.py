@@ -11,10 +11,13 @@ from invariance.core.rows import Rows
 from invariance.estimators import defaults
 from invariance.estimators.base import Invariant
 from invariance.fitting.adverse import adverse_headlines, names_of
-from invariance.fitting.assess import Assessment, assess_model
+from invariance.fitting.assess import AssessedModel, Assessment, assess_model, predictions
 from invariance.fitting.by_environment import Headline
 from invariance.methods import METHODS
 from invariance.methods.base import Method
+
+ROUNDING = 1e-4
+"""Scores that differ by less, relatively, are the same, and predictions that differ by less of their range."""
 
 
 def assess(
@@ -53,7 +56,22 @@ def assess(
         adverse[0].p_value if adverse else None,
         names_of(estimator.left_out_, parts),
         rows.unit,
+        len(models) > 1 and _scores_agree(models) and _predictions_agree(list(fitted.values()), rows),
     )
+
+
+def _scores_agree(models: Sequence[AssessedModel]) -> bool:
+    """Whether every metric of two models is the same everywhere: in training, left out and in test data."""
+    own, other = ([score for part in m.parts.values() for score in part] for m in models)
+    if [score.name for score in own] != [score.name for score in other]:
+        return False
+    own_values, other_values = ([list(score.values.values()) for score in each] for each in (own, other))
+    return np.allclose(own_values, other_values, rtol=ROUNDING, atol=0, equal_nan=True)
+
+
+def _predictions_agree(fitted: Sequence[Invariant], rows: Rows) -> bool:
+    own, other = (predictions(model, rows.x) for model in fitted)
+    return bool(np.abs(own - other).max() <= ROUNDING * np.ptp(own))
 
 
 def _baseline(estimator: Invariant) -> Method | None:

@@ -6,6 +6,8 @@ Every sentence is true of the assessment that it is made from, whatever that is;
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scipy.stats import binom
+
 from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.by_environment import Headline, mean_of, worst_of
 from invariance.fitting.importance import PermutationImportance, largest_differences
@@ -24,6 +26,9 @@ MAX_DROP = 0.15
 """A larger drop in ERM's headline from known to new sites, in the same unit, is more than overfitting."""
 MAX_OVERCONFIDENCE = 0.05
 """The largest difference between confidence and accuracy without a warning."""
+LEVEL = 0.05
+CALIBRATION_TEST = f"a binomial test at the {100 * LEVEL:.0f} % level, corrected for the number of sites"
+"""That as many predictions are correct as confidence says: one-sided and exact, p-values times the number of tests."""
 MIN_IMPORTANCE = 0.03
 """The smallest difference in permutation importance that is mentioned."""
 TEST = "a test at the 5 % level"
@@ -59,7 +64,10 @@ def _headline(assessment: Assessment) -> Iterator[str]:
         chosen = "No invariant method is clearly better here, so this" if assessment.reason else "This"
         yield f"{chosen} is ERM, the ordinary model."
     yield from _expected(assessment)
-    if model.title != "ERM" and baseline:
+    if baseline and assessment.same:
+        other = "ERM, the ordinary model," if baseline.title == "ERM" else baseline.title
+        yield f"{model.title} and {other} predict the same for all {assessment.unit} here: all their scores are equal."
+    elif model.title != "ERM" and baseline:
         yield from _beside_erm(assessment, baseline)
 
 
@@ -67,7 +75,11 @@ def _expected(assessment: Assessment) -> Iterator[str]:
     """The forecast with its assumption, or why there is none."""
     model, headline = assessment.model, assessment.headline
     at, metric = assessment.forecast(model), headline.metric.title
-    adverse = f"it would be about {headline.show(model.adverse)}" if model.adverse is not None else ""
+    adverse = ""
+    if model.adverse is not None:
+        shown = headline.show(model.adverse)
+        no_worse = at and (headline.gain(model.adverse, at.mean) >= 0 or shown == headline.show(at.mean))
+        adverse = f"it would be {'no worse, ' if no_worse else ''}about {shown}"
     effects = _effects(assessment)
     if not at:
         yield (
@@ -239,14 +251,27 @@ def _column(model: PermutationImportance, erm: PermutationImportance) -> str:
 
 
 def _overconfidence(assessment: Assessment) -> Iterator[str]:
+    """The site where confidence exceeds accuracy most, or all together, where more than chance is at work."""
     scores = [score for score in assessment.model.new or assessment.model.known if "confidence" in score.values]
-    low = max(scores, key=lambda score: score.values["confidence"] - score.values["accuracy"], default=None)
-    if low and low.values["confidence"] - low.values["accuracy"] > MAX_OVERCONFIDENCE:
+    tested = [(f"at {s.name}", s.rows, s.values["confidence"], s.values["accuracy"]) for s in scores]
+    rows = sum(score.rows for score in scores)
+    if rows:
+        sure, right = (sum(s.rows * s.values[name] for s in scores) / rows for name in ("confidence", "accuracy"))
+        tested.append(("over all these sites", rows, sure, right))
+    found = [(where, sure, right) for where, n, sure, right in tested if _is_overconfident(n, sure, right, len(tested))]
+    if found:
+        where, sure, right = max(found, key=lambda one: one[1] - one[2])
         yield (
-            f"The model is overconfident: at {low.name} its mean confidence is {100 * low.values['confidence']:.0f} % "
-            f"and its accuracy {100 * low.values['accuracy']:.0f} %. Do not set thresholds on its probabilities "
-            f"without labelled {assessment.unit} from the site where it is used."
+            f"The model is overconfident: {where} its mean confidence is {100 * sure:.0f} % and its accuracy "
+            f"{100 * right:.0f} %, which is more than chance ({CALIBRATION_TEST}). Do not set thresholds on its "
+            f"probabilities without labelled {assessment.unit} from the site where it is used."
         )
+
+
+def _is_overconfident(rows: int, confidence: float, accuracy: float, tests: int) -> bool:
+    """Whether accuracy is lower than confidence by ``MAX_OVERCONFIDENCE``, and by ``CALIBRATION_TEST``."""
+    p_value = float(binom.cdf(round(rows * accuracy), rows, confidence))
+    return confidence - accuracy > MAX_OVERCONFIDENCE and p_value * tests < LEVEL
 
 
 def count(number: int, noun: str) -> str:

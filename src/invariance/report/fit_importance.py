@@ -2,38 +2,59 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lines, Table
-from invariance.fitting.assess import AssessedModel
+from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.importance import PermutationImportance, largest_differences
+from invariance.report.fit_sites import ALL_OF_THEM
 
 MAX_COLUMNS, MAX_DRAWN_COLUMNS = 30, 6
 """Columns in the table, and in the figure."""
 
 
-def importance_artefacts(models: Sequence[AssessedModel]) -> Iterable[Artefact]:
+def importance_artefacts(assessment: Assessment) -> Iterable[Artefact]:
     """A table of all columns, and a figure of those that matter most."""
+    models = assessment.both
     ranked = _ranked(models)
     lines = [
         Line(pair[0].column, tuple(cell for one in pair for cell in (f"{100 * one.changed:.1f}", _range(one))))
         for pair in ranked
     ]
     columns = tuple(Column(name, m.title) for m in models for name in ("changed predictions", "drop in accuracy"))
-    order = " Columns on which the models differ most come first." if len(models) > 1 else ""
     yield Table(
         "importance",
         "Permutation importance of each column",
         "A column is shuffled among the rows of a site: the share of predictions that change, in %, and the drop in "
         "accuracy, in points, from the lowest to the highest over sites. Where the drop is negative, the column "
-        f"misleads.{order}",
+        f"misleads. Columns {_first(models)} come first.",
         "column",
         columns,
         tuple(lines),
+        notes=_selection(assessment, len(ranked), _first(models)),
     )
     drawn = [pair for pair in ranked[:MAX_DRAWN_COLUMNS] if max(one.changed for one in pair) > 0]
     if drawn:
-        yield _importance_figure(models, drawn)
-        yield _by_site(models, drawn)
+        notes = _selection(assessment, len(drawn), f"{_first(models)} and that change a prediction")
+        yield replace(_importance_figure(models, drawn), notes=notes)
+        yield replace(_by_site(models, drawn), notes=notes)
+
+
+def _selection(assessment: Assessment, columns: int, which: str) -> tuple[str, ...]:
+    """Notes on which sites and columns are shown, if these are not all."""
+    importances = assessment.model.importances
+    sites, notes = len(importances[0].drop_by_environment), []
+    if sites < assessment.environments:
+        most = f"those with the most {assessment.unit}"
+        notes.append(f"Measured at {sites} of {assessment.environments:,} sites, {most}.")
+    if columns < len(importances):
+        notes.append(f"Shown are {columns} of {len(importances):,} columns, those {which}. {ALL_OF_THEM}")
+    return tuple(notes)
+
+
+def _first(models: Sequence[AssessedModel]) -> str:
+    """What puts a column before others."""
+    return "on which the models differ most" if len(models) > 1 else "that change the most predictions"
 
 
 def _importance_figure(models: Sequence[AssessedModel], drawn: Sequence[tuple[PermutationImportance, ...]]) -> Figure:

@@ -7,7 +7,7 @@ from invariance.core.artefacts import Artefact, Column, Curve, Figure, Line, Lin
 from invariance.fitting.assess import AssessedModel, Assessment
 from invariance.fitting.by_environment import EnvironmentScores, mean_of
 from invariance.fitting.summary import TITLES, cells, heading, metric_names
-from invariance.report.fit_sites import not_shown, shown_sites
+from invariance.report.fit_sites import selection, shown_sites
 from invariance.report.render.formats import fixed
 
 
@@ -35,7 +35,8 @@ def metric_tables(assessment: Assessment) -> Iterable[Artefact]:
 def _by_site(assessment: Assessment, model: AssessedModel) -> Table:
     scores, names = _scores(model), metric_names(assessment)
     by_name = {score.name: score for score in scores}
-    order = [name for name in shown_sites(_scores(assessment.model), assessment.headline) if name in by_name]
+    chosen = _scores(assessment.model)
+    order = [name for name in shown_sites(chosen, assessment.headline) if name in by_name]
     lines = [
         Line(name, tuple(cells({key: by_name[name].values.get(key, math.nan) for key in names}))) for name in order
     ]
@@ -47,7 +48,7 @@ def _by_site(assessment: Assessment, model: AssessedModel) -> Table:
         "site",
         tuple(Column(heading(name)) for name in names),
         tuple(lines),
-        notes=not_shown(scores, assessment.headline),
+        notes=selection(assessment, chosen),
     )
 
 
@@ -105,9 +106,9 @@ def _calibration_table(assessment: Assessment) -> Table:
         "calibration",
         "Calibration at each site",
         "Mean confidence, accuracy, and the expected calibration error: the mean difference between the two within "
-        "bins of confidence. All in %.",
+        f"bins of confidence. All in %. By chance alone it is larger at a site with fewer {assessment.unit}.",
         "site",
         columns,
         tuple(lines),
-        notes=not_shown(scores, assessment.headline),
+        notes=selection(assessment, scores),
     )

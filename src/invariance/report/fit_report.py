@@ -91,7 +91,7 @@ def _importance(assessment: Assessment, about: About) -> Chapter:
 
 def _columns(assessment: Assessment, about: About) -> Iterable[Artefact]:
     if assessment.model.importances:
-        yield from importance_artefacts(assessment.both)
+        yield from importance_artefacts(assessment)
     if about.columns:
         roles = tuple(Line(name, (kind, why)) for name, kind, why in about.columns)
         yield Table(

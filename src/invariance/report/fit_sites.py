@@ -10,6 +10,7 @@ from invariance.report.render.formats import fixed
 
 MAX_ENVIRONMENTS = 25
 """Environments in figures and tables, those where the model is worst."""
+ALL_OF_THEM = "All are in the output of invariance fit --json."
 CHOSEN_HERE = "The method was chosen on the same rows, so its numbers are a little optimistic."
 ADVERSE = (
     "Effects turned: the training rows, weighted as they would be at a site where the effects that vary between sites "
@@ -73,11 +74,12 @@ def shown_sites(scores: EnvironmentScores, headline: Headline) -> list[str]:
     return [score.name for score in scores if score.name in names]
 
 
-def not_shown(scores: EnvironmentScores, headline: Headline) -> tuple[str, ...]:
-    """A note on environments that are left out of a table or figure."""
-    rest = len(scores) - MAX_ENVIRONMENTS
-    sites = "site" if rest == 1 else "sites"
-    return (f"Not shown: {rest:,} more {sites}, with a better {headline.metric.title}.",) if rest > 0 else ()
+def selection(assessment: Assessment, scores: EnvironmentScores) -> tuple[str, ...]:
+    """A note on which environments are shown, if these are not all."""
+    if len(scores) <= MAX_ENVIRONMENTS:
+        return ()
+    worst = f"where {assessment.model.title}'s {assessment.headline.metric.title} is worst"
+    return (f"Shown are {MAX_ENVIRONMENTS} of {len(scores):,} sites, those {worst}. {ALL_OF_THEM}",)
 
 
 def in_unit(value: float, headline: Headline) -> float:
@@ -153,7 +155,7 @@ def _figure(name: str, title: str, about: str, assessment: Assessment, pick: Pic
         )
     unit = f"{headline.metric.title}, %" if headline.share else headline.metric.title
     panel = Lines("", "site", unit, tuple(curves), span=_span(curves, headline), places=tuple(shown))
-    return Figure(name, title, about, (panel,), notes=not_shown(scores, headline))
+    return Figure(name, title, about, (panel,), notes=selection(assessment, scores))
 
 
 def _span(curves: Sequence[Curve], headline: Headline) -> tuple[float, float] | None:
@@ -179,7 +181,8 @@ def _table(name: str, title: str, about: str, assessment: Assessment, pick: Pick
         cells += [_number(in_training[environment].headline, headline, digits)] if known else []
         lines.append(Line(environment, tuple(cells)))
     columns = tuple(map(Column, names))
-    return Table(name, title, about, "site", columns, tuple(lines), notes=not_shown(pick(assessment.model), headline))
+    notes = selection(assessment, pick(assessment.model))
+    return Table(name, title, about, "site", columns, tuple(lines), notes=notes)
 
 
 def _number(value: float, headline: Headline, digits: int) -> str:

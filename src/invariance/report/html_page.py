@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -27,6 +28,8 @@ MAX_LINES = 2000
 """Lines of a table that a page shows."""
 SEPARATOR = "|"
 """Between the options that a version is shown for."""
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]\b")
+"""An option of the command line in a sentence."""
 
 
 def render(page: Page) -> str:
@@ -50,7 +53,7 @@ def _environment(colours: Palette) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"cell": cell, "words": words}
-    environment.filters["shortened"] = _shortened
+    environment.filters |= {"shortened": _shortened, "prose": _prose}
     environment.filters["packed"] = lambda text: packed(str(text))
     environment.globals |= {"sheets": sheets, "caption": _caption, "view": partial(_view, colours)}
     environment.globals["versions"] = lambda block: _versions(block, environment)
@@ -97,9 +100,14 @@ def _view(colours: Palette, figure: Figure) -> dict[str, Any]:
     }
 
 
+def _prose(text: str) -> Markup:
+    """Sentences, in which options of the command line are code."""
+    return Markup(OPTION.sub(r"<code>\g<0></code>", str(escape(printable(text)))))  # noqa: S704 - escaped first
+
+
 def _caption(artefact: Artefact) -> Markup:
     """The caption, in which the formulas on the axes of a figure are typeset as they are there."""
-    text = str(escape(artefact.caption))
+    text = str(_prose(artefact.caption))
     for panel in artefact.panels if isinstance(artefact, Figure) else ():
         if isinstance(panel, Lines) and isinstance(panel.y_label, Formula):
             text = text.replace(str(escape(panel.y_label)), as_html(panel.y_label))

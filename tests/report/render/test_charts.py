@@ -73,13 +73,21 @@ def test_a_logarithmic_axis_has_holes_where_a_curve_is_not_positive():
     assert embedded(chart["traces"][0]["y"]) == "[null,2.0]"
 
 
-def test_a_long_name_is_cut_on_an_axis_and_nowhere_else(boxes):
-    long = "a name of forty characters & more, nearly"
-    one = replace(boxes, panels=(Boxes("", "%", {long: (1.0, 2.0), f"{long} too": (3.0,)}),))
+def test_a_long_name_is_cut_in_its_middle_on_an_axis_and_nowhere_else(boxes):
+    long = "a name of forty characters & more, number"
+    one = replace(boxes, panels=(Boxes("", "%", {f"{long} 1": (1.0, 2.0), f"{long} 2": (3.0,)}),))
     (chart,) = charts(one, palette([one]))
-    assert chart["layout"]["xaxis"]["ticktext"] == ["a name of forty charact…"] * 2
+    assert chart["layout"]["xaxis"]["ticktext"] == ["a name of f…re, number 1", "a name of f…re, number 2"]
     assert [trace["x0"] for trace in chart["traces"]] == [0, 1]
-    assert chart["traces"][0]["name"] == long.replace("&", "&amp;")
+    assert chart["traces"][0]["name"] == f"{long} 1".replace("&", "&amp;")
+
+
+def test_long_names_that_differ_only_in_their_middle_stay_apart(boxes):
+    towns = [f"University hospital of {town}, Department of Medicine" for town in ("Lyon", "Bern", "Graz")]
+    one = replace(boxes, panels=(Boxes("", "%", dict.fromkeys(towns, (1.0, 2.0))),))
+    (chart,) = charts(one, palette([one]))
+    shown = chart["layout"]["xaxis"]["ticktext"]
+    assert shown == ["University …Lyon, Depart", "University …Bern, Depart", "University …Graz, Depart"]
 
 
 def test_what_json_does_not_have_becomes_null():

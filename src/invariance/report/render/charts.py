@@ -11,13 +11,12 @@ from invariance.core.text import clean
 from invariance.report.render.formats import plain
 from invariance.report.render.formulas import as_html
 from invariance.report.render.palette import CURVE_SYMBOLS, Palette, symbols
+from invariance.report.render.short_names import shortened
 
 FEW_TICKS = 9
 """Up to so many places on a logarithmic axis are its ticks."""
 ASIDE = 0.5
 """Of the distance between two named positions, the part that is used to set dots side by side."""
-LONG = 24
-"""Characters of a name on an axis."""
 FEW_BANDS = 4
 """Bands that are still told apart."""
 MANY_POINTS = 60
@@ -85,7 +84,7 @@ def label(text: str) -> str:
 
 def _ticks(places: Sequence[float], names: Iterable[str]) -> dict[str, Any]:
     """Names at places on an axis, shortened so that they leave room for what is drawn."""
-    short = [name if len(name) <= LONG else f"{name[: LONG - 1]}…" for name in map(clean, names)]
+    short = shortened(list(map(clean, names)))
     return {"tickvals": places, "ticktext": list(map(label, short)), "ticklabeloverflow": "allow"}
 
 
