@@ -1,6 +1,7 @@
 """An assessment as a page; what the commands make of a real one is in e2e/test_tables.py."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,8 @@ def test_everything_a_practitioner_asks_is_on_the_page(names):
     ):
         assert words in text
     assert "Collapsed" not in text
+    ids = re.findall(r'<(?:section|article)[^>]* id="([^"]*)"', text)
+    assert len(ids) == len(set(ids)) > 10
 
 
 @pytest.mark.parametrize("names", [2000], indirect=True)

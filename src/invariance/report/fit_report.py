@@ -47,8 +47,8 @@ def model_page(assessment: Assessment, about: About) -> Page:
         Chapter("advice", "What to do", (*summary.advice, *(f"Note on the data: {note}." for note in about.notes))),
         Chapter("sites", "New sites", artefacts=tuple(new_sites(assessment))),
         Chapter("test", "Test data", artefacts=tuple(test_sites(assessment))),
-        Chapter("metrics", "All metrics", artefacts=tuple(metric_tables(assessment))),
-        Chapter("calibration", "Calibration", artefacts=tuple(calibration(assessment))),
+        Chapter("all-metrics", "All metrics", artefacts=tuple(metric_tables(assessment))),
+        Chapter("probabilities", "Calibration", artefacts=tuple(calibration(assessment))),
         _importance(assessment, about),
         methods((_method(model.title) for model in assessment.both), differences=False),
     ]
