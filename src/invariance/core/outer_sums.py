@@ -11,14 +11,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from invariance.core.eager import eager
+from invariance.core.eager import eager, under_autocast
 
 Power = Literal[1, 2]
 
 
 def outer_sums(a: Tensor, b: Tensor, environments: int, power: Power = 1) -> Tensor:
     """Σ a ⊗ b^power over the rows of each environment, which all have as many: [n, p], [n, q] → [E, p, q]."""
-    if not eager() or torch.is_autocast_enabled(a.device.type):
+    if not eager() or under_autocast(a):
         return _sums(a, raised(b, power), environments)
     return _OuterSums.apply(a, b, environments, power)  # type: ignore[no-untyped-call]
 
