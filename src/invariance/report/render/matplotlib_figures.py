@@ -23,6 +23,8 @@ from invariance.report.render.palette import CURVE_SYMBOLS, INK, Palette, palett
 
 ACROSS = 3
 """Panels beside each other, at most."""
+ABOVE_NAMES = 20
+"""Points between a panel and its title, where lines have their names in between."""
 MARKERS = dict(zip(CURVE_SYMBOLS, "osDph*", strict=True))
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 STYLE: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "invariance", "svg.fonttype": "path"}
@@ -51,7 +53,8 @@ def _figure(figure: Figure, colours: Palette, title: str) -> Canvas:
     levels = _levels(figure)
     for place, panel in enumerate(figure.panels, 1):
         axes = canvas.add_subplot(down, across, place)
-        _words(axes.set_title(" "), panel.title)
+        named = isinstance(panel, Lines) and any(mark.kind == "line" for mark in panel.marks)
+        _words(axes.set_title(" ", pad=ABOVE_NAMES if named else None), panel.title)
         axes.spines[["top", "right"]].set_visible(False)
         match panel:
             case Lines():
