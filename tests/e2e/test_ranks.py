@@ -71,6 +71,27 @@ def test_a_rank_that_dies_ends_the_others_with_one_line_and_the_checkpoint_resum
     assert all((found[k] - v).norm() <= 1e-5 * v.norm() for k, v in expected.items())
 
 
+TERMINATED = """
+import os, signal
+from torch.distributed import HashStore
+from invariance.core.ranks import joined, reports_first
+
+class Late(HashStore):
+    def add(self, name, number):
+        if name == "reported":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().add(name, number)
+
+with joined((Late(), 0, 1)):
+    print(reports_first(), reports_first())
+"""
+
+
+def test_a_rank_that_is_terminated_while_it_reports_reports_all_the_same():
+    done = subprocess.run([sys.executable, "-c", TERMINATED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr
+
+
 @pytest.mark.slow
 def test_ranks_on_a_ray_cluster_give_the_weights_of_torchrun_and_end_together(fragile, installed, monkeypatch):
     patient = {"RAY_raylet_start_wait_time_s": "600", "RAY_worker_register_timeout_seconds": "600"}

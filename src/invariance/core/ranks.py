@@ -73,9 +73,15 @@ def local_rank() -> int:
 
 
 def reports_first() -> bool:
-    """Whether no other rank has reported an error so far: what ends one of them ends all, and one line says so."""
+    """Whether no other rank has reported an error so far: what ends one of them ends all, and one line says so.
+
+    A rank that reports ends by itself, and torchrun, which terminates all of them, does not interrupt it any more.
+    """
+    if not _STORE:
+        return True
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        return not _STORE or _STORE[0].add("reported", 1) == 1
+        return _STORE[0].add("reported", 1) == 1
     except RuntimeError:  # the store has gone with the rank that held it
         return True
 
