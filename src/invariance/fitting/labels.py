@@ -74,8 +74,9 @@ def seen(rows: Rows, test: Rows) -> tuple[str, ...]:
     """A note where most test rows have the inputs of a training row; rows in a file are not compared."""
     if isinstance(rows.x, StoredRows) or isinstance(test.x, StoredRows):
         return ()
-    theirs = {row.tobytes() for row in rows.x}
-    share = float(np.mean([row.tobytes() in theirs for row in test.x]))
+    tested = [row.tobytes() for row in test.x]
+    both = set(tested).intersection(row.tobytes() for row in rows.x)
+    share = float(np.mean([row in both for row in tested]))
     if share <= SEEN:
         return ()
     return (

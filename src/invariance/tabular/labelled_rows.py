@@ -69,13 +69,10 @@ def infer_schema(
 
 
 def _refuse_roles(label: str, environment: str | None, stated: Mapping[str, Kind]) -> None:
-    """Refuse another role for the label, which may be numbers or categories, or for the environment."""
-    if (kind := stated.get(label)) not in (None, "numeric", "categorical"):
-        raise BadValue(f"{short(label)} is the label and cannot be {kind}; leave it out of one of the two options")
-    if environment and (kind := stated.get(environment)):
-        raise BadValue(
-            f"{short(environment)} is the environment and cannot be {kind}; leave it out of one of the two options"
-        )
+    """Refuse another role for the label or the environment, which may be numbers or categories."""
+    for role, name in (("label", label), ("environment", environment)):
+        if name and (kind := stated.get(name)) not in (None, "numeric", "categorical"):
+            raise BadValue(f"{short(name)} is the {role} and cannot be {kind}; name it in one option alone")
 
 
 class _EnvironmentCounts:
